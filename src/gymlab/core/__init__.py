@@ -1,0 +1,1 @@
+"""The nouns everything else is written in: types, errors, schedules, clocks, random streams."""

@@ -1,0 +1,25 @@
+"""One implementation for NumPy and JAX arrays, without importing JAX where there is none."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.types import Array
+
+
+def namespace(array: Array) -> ModuleType:
+    """`jax.numpy` for JAX arrays and tracers, else `numpy`."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        return jax.numpy
+    return np
+
+
+def where_rows(mask: Array, yes: Any, no: Any) -> Any:
+    """`yes` in the rows (axis 0) where `mask` is set, else `no`."""
+    xp = namespace(yes)
+    return xp.where(xp.reshape(mask, mask.shape + (1,) * (yes.ndim - mask.ndim)), yes, no)

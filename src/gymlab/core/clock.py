@@ -1,0 +1,75 @@
+"""The four clocks of a run, and numbers the way people write them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AllowInfNan, BeforeValidator, WithJsonSchema
+
+StepClock = Literal["vec_steps", "env_steps"]
+CLOCKS = ("vec_steps", "env_steps", "updates", "seconds")
+
+_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d{1,4})?)\s*([kmgb]?|%)\s*", re.IGNORECASE | re.ASCII)
+_EXACT = 10**18  # beyond this nothing we count needs to be a whole number
+_LARGEST_COUNT = 10**15
+
+
+class Clock(NamedTuple):
+    """Where a run is. Counted in whole updates, so it is exact after a resume."""
+
+    updates: int = 0
+    vec_steps: int = 0  # vectorised env.step calls: comparable across n_envs
+    env_steps: int = 0  # transitions
+    episodes: int = 0
+    seconds: float = 0.0  # of training, over all sessions of the run
+
+    def at(self, clock: StepClock) -> int:
+        return self.vec_steps if clock == "vec_steps" else self.env_steps
+
+
+def parse_number(raw: Any) -> Any:
+    """`100k`, `1M`, `10%`, `1e-3` as numbers; anything else comes back untouched for the schema to refuse."""
+    if not isinstance(raw, str) or len(raw) > 100:
+        return raw
+    match = _NUMBER.fullmatch(raw)
+    if not match:
+        return raw
+    digits, suffix = match[1].replace("_", ""), match[2].lower()
+    # Decimal, because 2.3 * 10**6 is no whole number in binary
+    value = Decimal(digits) / 100 if suffix == "%" else Decimal(digits) * _SUFFIX[suffix]
+    counts = re.fullmatch(r"[-+]?\d+", digits) is not None or suffix != ""
+    whole = suffix != "%" and counts and abs(value) < _EXACT and value == value.to_integral_value()
+    return int(value) if whole else float(value)
+
+
+def _parse_finite(raw: Any) -> Any:
+    if isinstance(raw, bool):
+        raise ValueError("expected a number")
+    return parse_number(raw)
+
+
+def _parse_count(raw: Any) -> Any:
+    value = _parse_finite(raw)
+    if isinstance(value, int | float) and abs(value) > _LARGEST_COUNT:
+        raise ValueError(f"expected a whole number below {short(_LARGEST_COUNT)}")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _json_schema(kind: str) -> WithJsonSchema:
+    pattern = r"^[-+]?[0-9][0-9_]*\.?[0-9]*([eE][-+]?[0-9]+)?[kKmMgGbB%]?$"
+    return WithJsonSchema({"anyOf": [{"type": kind}, {"type": "string", "pattern": pattern}]})
+
+
+Number = Annotated[float, BeforeValidator(_parse_finite), AllowInfNan(False), _json_schema("number")]
+Count = Annotated[int, BeforeValidator(_parse_count), _json_schema("integer")]
+
+
+def short(count: float) -> str:
+    """1500000 as `1.5M`: the inverse of `parse_number` for people."""
+    for suffix, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if abs(count) >= size:
+            return f"{count / size:.4g}{suffix}"
+    return f"{count:g}"

@@ -1,0 +1,45 @@
+"""Errors that are meant for people."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GymlabError(Exception):
+    """Printed without a traceback; the process ends with `exit_code`."""
+
+    exit_code = 1
+
+
+class UserError(GymlabError):
+    """The input is wrong. The message names the key, the value and what would be valid."""
+
+    exit_code = 2
+
+
+class RunError(GymlabError):
+    """The run could not go on: an env fault, a full disk, numbers that are no numbers."""
+
+    exit_code = 1
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice most like `name`, if any is close: case first, then spelling."""
+    options = list(dict.fromkeys(choices))
+    folded = {option.lower(): option for option in reversed(options)}
+    if name.lower() in folded:
+        return folded[name.lower()]
+    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def suggestion(name: str, choices: Iterable[str], limit: int = 12) -> str:
+    """`did you mean 'x'?` or, when nothing is close, the choices themselves."""
+    options = list(dict.fromkeys(choices))
+    close = nearest(name, options)
+    if close is not None:
+        return f"did you mean '{close}'?"
+    shown = ", ".join(sorted(options)[:limit])
+    more = f" and {len(options) - limit} more" if len(options) > limit else ""
+    return f"choose one of: {shown}{more}"

@@ -1,0 +1,21 @@
+"""JAX keys for named streams: the compiled counterpart of `core.rng`."""
+
+from __future__ import annotations
+
+import jax
+
+from gymlab.core.rng import stream_id
+from gymlab.core.types import Array
+
+
+def run_key(seed: int) -> Array:
+    """The key every other key of a run is derived from."""
+    return jax.random.key(seed)
+
+
+def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
+    """The key of a named stream at some indices (group, update, step); indices may be traced."""
+    key = jax.random.fold_in(key, stream_id(name))
+    for index in indices:
+        key = jax.random.fold_in(key, index)
+    return key

@@ -1,0 +1,64 @@
+"""The values that cross borders. Nothing here imports JAX: env worker processes read this file too."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
+Tree = Any  # nested dicts, tuples and arrays
+
+
+class Spaces(NamedTuple):
+    """What a policy must know of its env."""
+
+    observation: Any  # gymnasium.spaces.Space, after the transforms
+    action: Any  # gymnasium.spaces.Space
+    masked: bool  # observations arrive as `Masked`
+    max_episode_steps: int
+
+
+class Masked(NamedTuple):
+    """An observation and which discrete actions are legal in it."""
+
+    obs: Tree
+    mask: Array  # (N, n_actions) bool
+
+
+class VecStep(NamedTuple):
+    """One vectorised env step. There is no `done`: the two ways of ending are told apart everywhere."""
+
+    obs: Tree  # (N, *obs) what to act on next: the new episode's first obs where one ended
+    successor: Tree  # (N, *obs) the true s', even where an episode ended
+    reward: Array  # (N,) the env's own: what every reported return sums
+    train_reward: Array  # (N,) what learning sees
+    components: dict[str, Array]  # named parts of train_reward, each (N,)
+    terminated: Array  # (N,) bool: the MDP ended, never bootstrap past it
+    truncated: Array  # (N,) bool: we stopped watching, bootstrap from `successor`; never set with `terminated`
+    fresh: Array  # (N,) bool: `obs` starts a new env episode
+
+
+class Decision(NamedTuple):
+    """What a policy chose."""
+
+    action: Array  # (N, *act) as sampled: unclipped, and stored so
+    log_prob: Array  # (N,) of exactly that action
+    carry: Tree  # (N, ...) recurrent memory, exploration noise; () when there is none
+    extras: dict[str, Array]  # (N, ...) stored in the rollout untouched
+
+
+class Rollout(NamedTuple):
+    """T steps of N envs, time first. Observations are raw: normalising happens when learning begins."""
+
+    obs: Tree  # (T, N, *obs) what was acted on
+    action: Array  # (T, N, *act)
+    log_prob: Array  # (T, N)
+    reward: Array  # (T, N)
+    train_reward: Array  # (T, N)
+    components: dict[str, Array]  # each (T, N)
+    terminated: Array  # (T, N)
+    truncated: Array  # (T, N)
+    fresh: Array  # (T, N) the obs after this step starts a new env episode
+    successor: Tree  # (T, N, *obs)
+    last_obs: Tree  # (N, *obs) what the next rollout starts from
+    carry: Tree  # (N, ...) the policy's carry at the first step
+    extras: dict[str, Array]  # (T, N, ...)
