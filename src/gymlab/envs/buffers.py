@@ -1,0 +1,187 @@
+"""The arrays of one VecStep, laid out in a single block of bytes so that a step crosses processes in one message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import UserError
+from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+
+_ALIGN = 16
+_LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+Put = Callable[[int, Any], None]
+
+
+class BadObservation(Exception):
+    """An observation that is not what the env's space promises."""
+
+
+class Buffers:
+    """`step` is one VecStep over reused arrays; `block` holds their bytes behind an empty header."""
+
+    def __init__(self, wanted: Spaces, n: int) -> None:
+        self._layout: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        self._size = _ALIGN
+        width = action_width(wanted.action) if wanted.masked else 0
+
+        def plan_obs() -> Tree:
+            tree = _map_space(wanted.observation, lambda space: self._plan((n, *leaf_shape(space)), leaf_dtype(space)))
+            return Masked(tree, self._plan((n, width), np.dtype(bool))) if wanted.masked else tree
+
+        obs, successor = plan_obs(), plan_obs()
+        reward = self._plan((n,), np.dtype(np.float32))
+        flags = [self._plan((n,), np.dtype(bool)) for _ in range(3)]
+        self.block = np.zeros(self._size, np.uint8)
+        self.step = VecStep(
+            obs=self._place(obs),
+            successor=self._place(successor),
+            reward=self._place(reward),
+            train_reward=self._place(reward),
+            components={},
+            terminated=self._place(flags[0]),
+            truncated=self._place(flags[1]),
+            fresh=self._place(flags[2]),
+        )
+        self.obs_leaves = list(leaves(self.step.obs))
+        self.successor_leaves = list(leaves(self.step.successor))
+        own = self.step
+        self.all = [*self.obs_leaves, *self.successor_leaves, own.reward, own.terminated, own.truncated, own.fresh]
+
+    def _plan(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+        self._layout.append((self._size, shape, dtype))
+        self._size += -(-math.prod(shape) * dtype.itemsize // _ALIGN) * _ALIGN
+        return len(self._layout) - 1
+
+    def _place(self, planned: Tree) -> Tree:
+        if isinstance(planned, int):
+            begin, shape, dtype = self._layout[planned]
+            return self.block[begin : begin + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+        if isinstance(planned, Masked):
+            return Masked(self._place(planned.obs), self._place(planned.mask))
+        if isinstance(planned, dict):
+            return {key: self._place(inner) for key, inner in planned.items()}
+        return tuple(self._place(inner) for inner in planned)
+
+    def still(self) -> VecStep:
+        """A step on which nothing was paid and nothing ended, with `successor` equal to `obs`."""
+        for array in (self.step.reward, self.step.terminated, self.step.truncated):
+            array.fill(0)
+        for successor, obs in zip(self.successor_leaves, self.obs_leaves, strict=True):
+            np.copyto(successor, obs)
+        return self.step
+
+
+def leaves(tree: Tree) -> Iterator[Array]:
+    """The arrays of an observation, in the order of its space."""
+    if isinstance(tree, np.ndarray):
+        yield tree
+        return
+    for inner in tree.values() if isinstance(tree, dict) else tree:
+        yield from leaves(inner)
+
+
+def check_supported(observation: Any, action: Any) -> None:
+    """UserError where a space is of a kind no policy can read or write."""
+    if not isinstance(action, _LEAVES):
+        raise UserError(f"action space {action} is not supported: use Discrete, MultiDiscrete, MultiBinary or Box")
+    _map_space(observation, leaf_shape)
+
+
+def leaf_shape(space: Any) -> tuple[int, ...]:
+    """The shape of one value of a space."""
+    return tuple(space.shape)
+
+
+def leaf_dtype(space: Any) -> np.dtype[Any]:
+    """The dtype in which gymlab keeps values of a space."""
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return np.dtype(np.int32)
+    if isinstance(space, spaces.MultiBinary):
+        return np.dtype(np.int8)
+    return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
+
+
+def action_width(space: Any) -> int:
+    """How many actions a mask covers."""
+    if not isinstance(space, spaces.Discrete):
+        raise UserError(f"action masks need a Discrete action space, got {space}: set env.action_mask to false")
+    return int(space.n)
+
+
+def _map_space(space: Any, leaf: Callable[[Any], Any]) -> Tree:
+    if isinstance(space, spaces.Dict):
+        return {key: _map_space(inner, leaf) for key, inner in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_map_space(inner, leaf) for inner in space.spaces)
+    if not isinstance(space, _LEAVES):
+        raise UserError(
+            f"observation space {space} is not supported: use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"
+        )
+    return leaf(space)
+
+
+def writer(space: Any, tree: Tree) -> Put:
+    """A function that writes one env's observation into row i of `tree`. No checks: this is the hot path."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        inner = [(key, writer(space.spaces[key], tree[key])) for key in keys]  # type: ignore[index]
+
+        def put(row: int, obs: Any) -> None:
+            for key, put_leaf in inner:
+                put_leaf(row, obs[key])
+
+        return put
+    return tree.__setitem__
+
+
+def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
+    """The same, refusing what the space does not allow."""
+    if isinstance(space, spaces.Dict):
+        keyed = {key: checked_writer(inner, tree[key], f"{name}['{key}']") for key, inner in space.spaces.items()}
+
+        def put_dict(row: int, obs: Any) -> None:
+            if not isinstance(obs, dict) or set(obs) != set(keyed):
+                given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+                raise BadObservation(f"{name} must be a dict with keys {sorted(keyed)}, got {given}")
+            for key, put_leaf in keyed.items():
+                put_leaf(row, obs[key])
+
+        return put_dict
+    if isinstance(space, spaces.Tuple):
+        placed = [checked_writer(inner, tree[i], f"{name}[{i}]") for i, inner in enumerate(space.spaces)]
+
+        def put_tuple(row: int, obs: Any) -> None:
+            if not isinstance(obs, tuple | list) or len(obs) != len(placed):
+                raise BadObservation(f"{name} must be a tuple of {len(placed)}, got {obs!r}")
+            for put_leaf, value in zip(placed, obs, strict=True):
+                put_leaf(row, value)
+
+        return put_tuple
+
+    shape, dtype = leaf_shape(space), leaf_dtype(space)
+
+    def put_leaf(row: int, obs: Any) -> None:
+        array = np.asarray(obs)
+        if array.shape != shape or array.dtype != dtype or (dtype.kind == "f" and not np.isfinite(array).all()):
+            array = checked_leaf(space, obs, name)
+        tree[row] = array
+
+    return put_leaf
+
+
+def checked_leaf(space: Any, value: Any, name: str) -> Array:
+    """`value` as an array; BadObservation unless it has the shape and kind of `space` and is finite."""
+    array = np.asarray(value)
+    if array.shape != leaf_shape(space):
+        raise BadObservation(f"{name} has shape {array.shape}, its space says {leaf_shape(space)}")
+    whole = array.dtype.kind in "iub" and leaf_dtype(space).kind in "iub"
+    if not whole and not np.can_cast(array.dtype, leaf_dtype(space), "same_kind"):
+        raise BadObservation(f"{name} has dtype {array.dtype}, its space says {space.dtype}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise BadObservation(f"{name} holds NaN or infinity: {array.tolist()}")
+    return array

@@ -1,0 +1,164 @@
+"""Which environments there are, under which old names they were known, and what is known about them."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from typing import Any, NamedTuple
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, registry
+
+from gymlab.core.errors import UserError, nearest, suggestion
+from gymlab.envs.references import import_module, is_reference, reference_module
+
+KNOWN_OPTIMA = {
+    "Taxi-v4": 7.93,
+    "FrozenLake-v1": 0.744,
+    "FrozenLake8x8-v1": 0.913,
+    "MountainCar-v0": -97.6,
+    "CartPole-v1": 500.0,
+}
+"""The best mean return any policy can reach: a higher `solved_at` cannot be met."""
+
+FRESH_PER_EPISODE = frozenset({"BipedalWalker-v3", "BipedalWalkerHardcore-v3"})
+"""Envs that keep a world across resets: re-made for each episode, so that an episode depends on its seed alone."""
+
+_RENAMED = {
+    "Acrobot-v0": "Acrobot-v1",
+    "BipedalWalker-v2": "BipedalWalker-v3",
+    "BipedalWalkerHardcore-v2": "BipedalWalkerHardcore-v3",
+    "Blackjack-v0": "Blackjack-v1",
+    "CarRacing-v2": "CarRacing-v3",
+    "CliffWalking-v0": "CliffWalking-v1",
+    "FrozenLake-v0": "FrozenLake-v1",
+    "FrozenLake8x8-v0": "FrozenLake8x8-v1",
+    "LunarLander-v2": "LunarLander-v3",
+    "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
+    "Pendulum-v0": "Pendulum-v1",
+    "Taxi-v3": "Taxi-v4",
+}
+_OLD_MUJOCO = re.compile(
+    r"(Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer"
+    r"|Walker2d)-v[23]"
+)
+_OLD_ATARI = re.compile(r"(?P<game>[A-Za-z]\w*?)(?P<kind>NoFrameskip|Deterministic)-v(?P<version>[04])")
+_NOT_OFFERED = re.compile(r"GymV\d+Environment-v0|(phys2d|tabular)/.+")  # shims, and experiments that need flax
+_EXTRAS = {"gymnasium.envs.box2d": ("box2d", "Box2D"), "gymnasium.envs.mujoco": ("mujoco", "mujoco")}
+
+
+class ResolvedEnv(NamedTuple):
+    """An env that exists, under the name it is made by."""
+
+    id: str  # a registered id, or the reference as it was written
+    kwargs: dict[str, Any]  # what the old name stood for; the user's own kwargs go on top
+    note: str  # "" or what to tell the user
+
+
+def resolve_id(text: str) -> ResolvedEnv:
+    """The env a user means by `text`; UserError when there is none or when a package is missing."""
+    _register_games()
+    if is_reference(text) or ":" in text:
+        _check_reference(text)
+        return ResolvedEnv(text, {}, "")
+    alias = _alias(text)
+    resolved = alias or ResolvedEnv(text, {}, "")
+    if resolved.id.startswith("ALE/"):
+        _register_atari(text, resolved.id)
+    spec = registry.get(resolved.id)
+    if spec is None:
+        raise UserError(f"unknown environment '{text}': {_did_you_mean(text)}")
+    missing = missing_extra(spec)
+    if missing is not None:
+        raise UserError(f"{resolved.id} needs an extra package: pip install 'gymlab[{missing}]'")
+    return resolved
+
+
+def known_ids() -> list[str]:
+    """Every registered id that can be made here or after installing an extra."""
+    _register_games()
+    if importlib.util.find_spec("ale_py") is not None:
+        import_module("ale_py", "Atari")
+    return sorted(name for name in registry if not _OLD_MUJOCO.fullmatch(name) and not _NOT_OFFERED.fullmatch(name))
+
+
+def find_spec(text: str) -> EnvSpec | None:
+    """The registration behind an id or `module:Id-v0`; None for classes."""
+    resolve_id(text)
+    return registry.get(text.rpartition(":")[2])
+
+
+def spec_threshold(text: str) -> float | None:
+    """The registered return that counts as solved."""
+    spec = find_spec(text)
+    return None if spec is None else spec.reward_threshold
+
+
+def missing_extra(spec: EnvSpec) -> str | None:
+    """The extra that must be installed before this env can be made."""
+    entry = spec.entry_point if isinstance(spec.entry_point, str) else ""
+    for prefix, (extra, package) in _EXTRAS.items():
+        if entry.startswith(prefix) and importlib.util.find_spec(package) is None:
+            return extra
+    return None
+
+
+def _alias(text: str) -> ResolvedEnv | None:
+    if text in _RENAMED:
+        new = _RENAMED[text]
+        return ResolvedEnv(new, {}, f"{text} is now called {new}")
+    if _OLD_MUJOCO.fullmatch(text):
+        new = f"{text.rpartition('-')[0]}-v5"
+        return ResolvedEnv(new, {}, f"{text} was removed from Gymnasium: using {new}, whose returns differ somewhat")
+    old = _OLD_ATARI.fullmatch(text)
+    if old is None:
+        return None
+    skip = 1 if old["kind"] == "NoFrameskip" else 3 if old["game"] == "SpaceInvaders" else 4
+    kwargs = {"frameskip": skip, "repeat_action_probability": 0.0 if old["version"] == "4" else 0.25}
+    written = ", ".join(f"{key}={value}" for key, value in kwargs.items())
+    return ResolvedEnv(f"ALE/{old['game']}-v5", kwargs, f"{text} is now ALE/{old['game']}-v5 with {written}")
+
+
+def _check_reference(text: str) -> None:
+    where, _, name = text.rpartition(":")
+    if not name:
+        raise UserError(
+            f"environment '{text}' names nothing after the ':': write module:Id-v0, module:Class or file.py:Class"
+        )
+    module = reference_module(text)
+    if name in registry or callable(getattr(module, name, None)):
+        return
+    own = [spec.id for spec in registry.values() if _entry_module(spec) == module.__name__]
+    own += [key for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, gymnasium.Env)]
+    hint = suggestion(name, own) if own else "it registers no environment and holds no gymnasium.Env class"
+    raise UserError(f"unknown environment '{text}': '{where}' has no '{name}': {hint}")
+
+
+def _entry_module(spec: EnvSpec) -> str:
+    if isinstance(spec.entry_point, str):
+        return spec.entry_point.partition(":")[0]
+    return str(getattr(spec.entry_point, "__module__", ""))
+
+
+def _did_you_mean(text: str) -> str:
+    ids = known_ids()
+    name = text.rpartition("-v")[0] or text
+    # The same name in another version comes first, and its newest version before older ones.
+    same = [other for other in ids if other.rpartition("-v")[0].lower() == name.lower()]
+    if same:
+        return f"did you mean '{max(same, key=lambda other: int(other.rpartition('-v')[2] or 0))}'?"
+    close = nearest(text, [*ids, *_RENAMED])
+    return f"did you mean '{_RENAMED.get(close, close)}'?" if close else "list them with: gymlab envs list"
+
+
+def _register_atari(text: str, new: str) -> None:
+    if importlib.util.find_spec("ale_py") is None:
+        raise UserError(
+            f"{new if new == text else f'{text} ({new})'} needs an extra package: pip install 'gymlab[atari]'"
+        )
+    import_module("ale_py", f"'{text}'")
+
+
+def _register_games() -> None:
+    import_module("gymlab.envs.games", "gymlab's own games")

@@ -1,0 +1,73 @@
+"""The engine for any Gymnasium env: stepped in this process, one after the other."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.make import import_all
+from gymlab.envs.settings import EnvSettings
+from gymlab.envs.slots import Factory, Progress, Restored, Slots, Snapshot
+
+
+class HostEngine(Protocol):
+    """N envs stepped together, in NumPy. A VecStep's arrays are overwritten by the next call: copy what you keep."""
+
+    name: str
+    n_envs: int
+    spaces: Spaces
+    restorable: bool
+
+    def reset(self, episode: int | None = None) -> VecStep: ...
+    def step(self, action: Array, active: Array | None = None) -> VecStep: ...
+    def snapshot(self) -> Snapshot: ...
+    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored: ...
+    def close(self) -> None: ...
+
+
+class GymnasiumEngine:
+    """A HostEngine over one `Slots`. `factory(env index)` gives env objects that are not made from the settings."""
+
+    name = "gymnasium"
+
+    def __init__(
+        self,
+        settings: EnvSettings,
+        n_envs: int,
+        run_seed: int,
+        *,
+        evaluation: bool = False,
+        imports: tuple[str, ...] = (),
+        factory: Factory | None = None,
+    ) -> None:
+        import_all(imports)
+        self._slots = Slots(settings, range(n_envs), run_seed, evaluation, factory)
+        self.n_envs = n_envs
+        self.spaces = self._slots.spaces
+        self.restorable = self._slots.restorable
+        self.envs = self._slots.envs
+
+    def reset(self, episode: int | None = None) -> VecStep:
+        """Start every env's next episode, or the one with the given index."""
+        return self._slots.reset(episode)
+
+    def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
+        """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
+        return self._slots.step(action, active)
+
+    def snapshot(self) -> Snapshot:
+        return self._slots.snapshot()
+
+    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        return self._slots.restore(snapshot, progress)
+
+    def close(self) -> None:
+        self._slots.close()
+
+    def __enter__(self) -> GymnasiumEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,75 @@
+"""Steps a compiled env: adds the time limit and the next episode around the pure functions of a `JaxEnv`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gymlab.core.arrays import where_rows
+from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+from gymlab.envs.ports.port import JaxEnv
+
+# Far above any counter a reset draws numbers at, so the two streams of a step never meet.
+_STEP_STREAM = 2**32 - 1
+
+
+class EngineState(NamedTuple):
+    """Everything there is to the envs: checkpoint it and they continue exactly."""
+
+    env: Tree  # (N, ...)
+    elapsed: Array  # (N,) int32 steps of the running episode
+
+
+class JaxEngine:
+    """Pure: the state is passed in and returned, and all methods but the constructor may be traced."""
+
+    name = "jax"
+
+    def __init__(self, env: JaxEnv, n_envs: int, *, use_action_mask: bool = True) -> None:
+        self.env = env
+        self.n_envs = n_envs
+        masked = use_action_mask and jax.eval_shape(self._first_mask, jax.random.key(0)) is not None
+        self.spaces = Spaces(env.observation_space, env.action_space, masked, env.max_episode_steps)
+
+    def init(self, key: Array) -> tuple[EngineState, VecStep]:
+        state = self.env.reset(key, self.n_envs)
+        obs = self._observe(state)
+        zeros, no = jnp.zeros(self.n_envs, jnp.float32), jnp.zeros(self.n_envs, bool)
+        step = VecStep(obs, obs, zeros, zeros, {}, terminated=no, truncated=no, fresh=~no)
+        return EngineState(state, jnp.zeros(self.n_envs, jnp.int32)), step
+
+    def step(self, state: EngineState, action: Array, key: Array) -> tuple[EngineState, VecStep]:
+        # Envs without chance ignore the step's key, and XLA then drops its derivation: cheaper than a split.
+        after, reward, terminated = self.env.step(state.env, action, jax.random.fold_in(key, _STEP_STREAM))
+        reward = reward.astype(jnp.float32)
+        elapsed = state.elapsed + 1
+        truncated = (elapsed >= self.spaces.max_episode_steps) & ~terminated
+        ended = terminated | truncated
+        first = self.env.reset(key, self.n_envs)  # for every row: which rows end is not known when this is compiled
+        # `obs` is chosen from, not observed anew: XLA then rounds it as it rounds `successor`.
+        successor = self._observe(after)
+        current, obs = jax.tree.map(
+            lambda new, old: where_rows(ended, new, old), (first, self._observe(first)), (after, successor)
+        )
+        step = VecStep(
+            obs=obs,
+            successor=successor,
+            reward=reward,
+            train_reward=reward,
+            components={},
+            terminated=terminated,
+            truncated=truncated,
+            fresh=ended,
+        )
+        return EngineState(current, jnp.where(ended, 0, elapsed)), step
+
+    def _observe(self, state: Tree) -> Tree:
+        obs = self.env.observe(state)
+        if not self.spaces.masked:
+            return obs
+        return Masked(obs, self.env.action_mask(state))
+
+    def _first_mask(self, key: Array) -> Array | None:
+        return self.env.action_mask(self.env.reset(key, self.n_envs))

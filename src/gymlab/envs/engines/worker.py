@@ -1,0 +1,139 @@
+"""One env process: holds some envs of a run, steps them when told, and ends when its parent does.
+
+Started by `engines.processes` as `python -m gymlab.envs.engines.worker`; never forked, and it never imports JAX.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+import traceback
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.errors import GymlabError
+from gymlab.envs.settings import EnvSettings
+from gymlab.envs.slots import Slots
+
+# One byte says what a message asks for.
+RESET, STEP, STEP_SOME, SNAPSHOT, RESTORE, CLOSE = b"0", b"1", b"2", b"3", b"4", b"5"
+
+
+def pack(arrays: dict[str, np.ndarray]) -> bytes:
+    """Named arrays as bytes, without pickle."""
+    out = io.BytesIO()
+    np.savez(out, **arrays)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, np.ndarray]:
+    """The inverse of `pack`."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def note(**fields: Any) -> bytes:
+    """A message that is not a step: JSON, told apart by its first byte (a step's block begins with zeros)."""
+    return json.dumps(fields).encode()
+
+
+def serve(connection: Connection, task: dict[str, Any]) -> None:
+    """Build the envs, then answer requests until told to close."""
+    slots = _build(task)
+    try:
+        connection.send_bytes(note(masked=slots.spaces.masked, limit=slots.spaces.max_episode_steps))
+        while True:
+            message = connection.recv_bytes()
+            kind, body = message[:1], message[1:]
+            if kind == CLOSE:
+                return
+            if kind == SNAPSHOT:
+                connection.send_bytes(pack(slots.snapshot()))
+                continue
+            if kind == RESTORE:
+                _restore(connection, slots, body)
+            elif kind == RESET:
+                slots.reset(json.loads(body))
+            else:
+                _step(slots, kind, body)
+            connection.send_bytes(slots.buffers.block.data)
+    finally:
+        slots.close()
+
+
+def _build(task: dict[str, Any]) -> Slots:
+    import gymnasium
+
+    from gymlab.envs.make import import_all
+
+    import_all(tuple(task["imports"]))
+    if task["registered"] is not None:  # a user's script may have registered it, which nothing here imports
+        spec = gymnasium.envs.registration.EnvSpec.from_json(task["registered"])
+        gymnasium.registry.setdefault(spec.id, spec)
+    first, last = task["indices"]
+    return Slots(EnvSettings.model_validate(task["settings"]), range(first, last), task["run_seed"], task["evaluation"])
+
+
+def _step(slots: Slots, kind: bytes, body: bytes) -> None:
+    n, action = len(slots.envs), slots.spaces.action
+    flags = n if kind == STEP_SOME else 0
+    active = np.frombuffer(body, bool, n) if flags else None
+    slots.step(np.frombuffer(body, action.dtype, offset=flags).reshape(n, *action.shape), active)
+
+
+def _restore(connection: Connection, slots: Slots, body: bytes) -> None:
+    def report(done: int, total: int) -> None:
+        connection.send_bytes(note(done=done, total=total))
+
+    restored = slots.restore(unpack(body), report)
+    connection.send_bytes(note(exact=restored.exact, reason=restored.reason))
+
+
+def _end_with_parent() -> None:
+    """Our stdin stays open as long as the parent lives, even while an env hangs."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _read_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(0, 1)
+        if not more:
+            os._exit(1)
+        line += more
+    return line
+
+
+def main() -> None:
+    """Connect to the parent, take a task, serve it; what goes wrong is told to the parent."""
+    # Ctrl-C and kill are sent to the whole process group, but only the parent may decide when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.dup2(2, 1)  # what envs print must not end up in the parent's output
+    task = json.loads(_read_line())
+    _end_with_parent()
+    with Client(task["address"], authkey=bytes.fromhex(task["authkey"])) as connection:
+        try:
+            connection.send_bytes(str(task["worker"]).encode())
+            serve(connection, task)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return
+        except GymlabError as error:
+            connection.send_bytes(note(error=str(error), kind=type(error).__name__))
+        except Exception:
+            connection.send_bytes(note(error=traceback.format_exc(), kind="RunError"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Environments of our own, registered with Gymnasium when this package is imported."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from gymlab.envs.games.bandit import EPISODE_STEPS
+
+
+def register() -> None:
+    """Make `Bandit-v0` known to gymnasium.make; a second call changes nothing."""
+    if "Bandit-v0" not in gymnasium.registry:
+        gymnasium.register(
+            "Bandit-v0", entry_point="gymlab.envs.games.bandit:BanditEnv", max_episode_steps=EPISODE_STEPS
+        )
+
+
+register()

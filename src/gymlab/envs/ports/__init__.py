@@ -1,0 +1,1 @@
+"""Environments compiled with JAX, step for step equal to their Gymnasium originals."""

@@ -1,0 +1,60 @@
+"""The `env:` block of a recipe."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from gymlab.core.clock import Count, Number
+from gymlab.core.settings import Settings
+
+
+class Part(Settings):
+    """A wrapper or feature of a recipe: a name or a reference (`module:Name`, `./file.py:Name`) and its arguments."""
+
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    value: Any = None
+    """The bare argument of the short form, as in `frame_stack: 4`."""
+
+
+def _parse_part(raw: Any) -> Any:
+    if isinstance(raw, Part):
+        return raw
+    if isinstance(raw, str):
+        return Part(name=raw)
+    if isinstance(raw, dict) and len(raw) == 1:
+        ((name, given),) = raw.items()
+        if isinstance(given, dict):
+            return Part(name=str(name), args=given)
+        return Part(name=str(name), value=given)
+    raise ValueError(f"expected a name or {{name: arguments}}, got {raw!r}")
+
+
+def _write_part(part: Part) -> Any:
+    if part.args:
+        return {part.name: dict(part.args)}
+    return part.name if part.value is None else {part.name: part.value}
+
+
+PartLike = Annotated[Part, BeforeValidator(_parse_part), PlainSerializer(_write_part)]
+
+
+class EnvSettings(Settings):
+    """Which environment, and how it is changed before the agent sees it."""
+
+    id: str
+    """A registered Gymnasium id, `module:Id-v0`, `module:Class` or `./file.py:Class`."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Handed to gymnasium.make."""
+    wrappers: tuple[PartLike, ...] = ()
+    """Transforms and gymnasium wrappers, innermost first."""
+    max_episode_steps: Annotated[Count, Field(ge=1)] | None = None
+    """Time limit; default: the registered one, else 1000."""
+    action_mask: bool = True
+    """Use `info["action_mask"]` where the env gives one."""
+    actions: tuple[str, ...] | None = None
+    """Labels of the discrete actions."""
+    solved_at: Number | None = None
+    """The mean return that counts as solved; default: the registered threshold."""

@@ -1,0 +1,82 @@
+"""Wrappers and transforms by name. One per file, each imported when a recipe asks for it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from gymlab.core.errors import UserError, suggestion
+from gymlab.envs.references import is_reference, load_reference
+from gymlab.envs.settings import Part
+
+WRAPPERS = {
+    "clip_reward": "gymlab.envs.wrappers.clip_reward:ClipReward",
+    "frame_skip": "gymlab.envs.wrappers.frame_skip:FrameSkip",
+    "frame_stack": "gymlab.envs.wrappers.frame_stack:FrameStack",
+    "scale_reward": "gymlab.envs.wrappers.scale_reward:ScaleReward",
+    "sticky_actions": "gymlab.envs.wrappers.sticky_actions:StickyActions",
+}
+
+
+def load_wrapper(name: str, base: Path | None = None) -> Any:
+    """The class behind a wrapper's name or reference."""
+    if name in WRAPPERS:
+        module, _, attribute = WRAPPERS[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    if not is_reference(name):
+        raise UserError(f"unknown wrapper '{name}': {suggestion(name, WRAPPERS)} (or give one as module:Name)")
+    found = load_reference(name, base)
+    if not callable(found):
+        raise UserError(f"wrapper '{name}' is no class: it is {found!r}")
+    return found
+
+
+def is_transform(wrapper: Any) -> bool:
+    """Transforms act on whole VecSteps, outside the envs; all other wrappers go around each env."""
+    return hasattr(wrapper, "apply") and hasattr(wrapper, "init")
+
+
+def arguments(part: Part, wrapper: Any) -> dict[str, Any]:
+    """A part's arguments by name: the bare value of the short form is the first one."""
+    if part.value is None:
+        return dict(part.args)
+    if inspect.isclass(wrapper) and issubclass(wrapper, BaseModel):
+        names = list(wrapper.model_fields)
+    else:
+        names = list(inspect.signature(wrapper).parameters)[0 if is_transform(wrapper) else 1 :]
+    if not names:
+        raise UserError(f"wrapper '{part.name}' takes no argument, got {part.value!r}")
+    return {names[0]: part.value}
+
+
+def build(part: Part, wrapper: Any, *inner: Any) -> Any:
+    """An instance of a wrapper, around `inner` where it is of the env-side kind."""
+    given = arguments(part, wrapper)
+    try:
+        if not (inspect.isclass(wrapper) and issubclass(wrapper, BaseModel)):
+            inspect.signature(wrapper).bind(*inner, **given)
+        return wrapper(*inner, **given)
+    except ValidationError as error:
+        raise UserError(f"wrapper '{part.name}': {_first_problem(error, wrapper)}") from error
+    except (TypeError, ValueError) as error:
+        raise UserError(f"wrapper '{part.name}': {error}{_valid_arguments(wrapper, len(inner))}") from error
+
+
+def _first_problem(error: ValidationError, wrapper: Any) -> str:
+    problem = error.errors()[0]
+    key = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == "extra_forbidden":
+        return f"unknown argument '{key}': {suggestion(key, wrapper.model_fields)}"
+    return f"{key}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _valid_arguments(wrapper: Any, skip: int) -> str:
+    try:
+        names = list(inspect.signature(wrapper).parameters)[skip:]
+    except (TypeError, ValueError):
+        return ""
+    return f" (its arguments: {', '.join(names) or 'none'})"

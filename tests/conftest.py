@@ -1,0 +1,26 @@
+"""One compilation cache for all tests and the processes they start; runs go to temporary folders."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+os.environ.setdefault("GYMLAB_CACHE", str(ROOT / ".cache"))
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _jax():
+    from gymlab.experiment.jax_setup import set_up_jax
+
+    set_up_jax(Path(os.environ["GYMLAB_CACHE"]))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current folder with runs of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GYMLAB_RUNS", str(tmp_path / "runs"))
+    return tmp_path

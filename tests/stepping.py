@@ -1,0 +1,56 @@
+"""Building host engines and playing them with random actions, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.types import VecStep
+from gymlab.envs.buffers import leaves
+from gymlab.envs.engines.gymnasium import GymnasiumEngine, HostEngine
+from gymlab.envs.engines.processes import ProcessEngine
+from gymlab.envs.settings import EnvSettings
+
+Make = Callable[..., HostEngine]
+
+
+def engine_maker(kind: str) -> Iterator[Make]:
+    """Builds engines of a kind, sync or processes, and closes them in the end: the body of a fixture."""
+    made: list[HostEngine] = []
+
+    def build(env: str, n: int = 3, seed: int = 5, *, evaluation: bool = False, **settings: Any) -> HostEngine:
+        wanted = EnvSettings(id=env, **settings)
+        if kind == "sync":
+            made.append(GymnasiumEngine(wanted, n, seed, evaluation=evaluation))
+        else:
+            made.append(ProcessEngine(wanted, n, seed, evaluation=evaluation, workers=2, timeout=20))
+        return made[-1]
+
+    yield build
+    for engine in made:
+        engine.close()
+
+
+@contextmanager
+def sync(env: str, n: int = 3, seed: int = 5, **settings: Any) -> Iterator[GymnasiumEngine]:
+    with GymnasiumEngine(EnvSettings(id=env, **settings), n, seed) as engine:
+        yield engine
+
+
+def actions(engine: HostEngine, steps: int, seed: int = 0) -> list[np.ndarray]:
+    space = engine.spaces.action
+    space.seed(seed)
+    return [np.stack([np.asarray(space.sample()) for _ in range(engine.n_envs)]) for _ in range(steps)]
+
+
+def dump(step: VecStep) -> list[bytes]:
+    """A step's bytes, which outlive the engine's buffers."""
+    arrays = [*leaves(step.obs), *leaves(step.successor), step.reward, step.terminated, step.truncated, step.fresh]
+    return [array.tobytes() for array in arrays]
+
+
+def play(engine: HostEngine, moves: list[np.ndarray]) -> list[list[bytes]]:
+    return [dump(engine.step(move)) for move in moves]
