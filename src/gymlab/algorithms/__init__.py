@@ -1,0 +1,1 @@
+"""Learning rules. They know no envs, files or features."""

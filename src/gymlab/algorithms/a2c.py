@@ -1,0 +1,68 @@
+"""Advantage actor-critic: one gradient step per rollout."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+
+from gymlab.algorithms import optimiser
+from gymlab.algorithms.advantages import Batch, gae_batch, normalize
+from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
+from gymlab.algorithms.diagnostics import explained_variance, policy_change
+from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
+from gymlab.core.schedules import constant
+from gymlab.core.types import Array, Rollout
+from gymlab.policies.flat import Params
+
+
+class A2CSettings(AlgorithmSettings):
+    """Policy gradient with a learned baseline, one step per rollout."""
+
+    default_n_steps: ClassVar[int | None] = 5
+
+    learning_rate: Positive = constant(7e-4)
+    """Step size of the optimiser."""
+    gae_lambda: Share = constant(1.0)
+    """Bias against variance of the advantage estimate."""
+    normalize_advantage: bool = False
+    """Centre and scale the advantages of each rollout."""
+    optimizer: Literal["adam", "rmsprop", "sgd"] = "rmsprop"
+    """Gradient preconditioner."""
+
+
+class A2C(ActorCriticAlgorithm):
+    """Collect a few steps, estimate advantages, take one gradient step."""
+
+    Settings = A2CSettings
+    settings: A2CSettings
+
+    def update(
+        self, state: LearnerState, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
+    ) -> tuple[LearnerState, Metrics]:
+        del key
+        batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
+        (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, batch, hp)
+        ready = optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
+        params, opt, norm = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
+        metrics["opt/grad_norm"] = norm
+        metrics["opt/explained_variance"] = explained_variance(batch.value, batch.target)
+        metrics["opt/gradient_steps"] = jnp.int32(1)
+        return state._replace(params=params, optimiser=opt), metrics
+
+    def loss(self, params: Params, batch: Batch, hp: Hyper) -> tuple[Array, Metrics]:
+        """Policy gradient, value error and entropy bonus of the rollout."""
+        policy, value = self.network(params).both(batch.obs)
+        advantage = normalize(batch.advantage) if self.settings.normalize_advantage else batch.advantage
+        policy_loss = -jnp.mean(advantage * policy.log_prob(batch.action))
+        value_loss = jnp.mean((value - batch.target) ** 2)
+        entropy = jnp.mean(policy.entropy())
+        loss = policy_loss + hp["value_coef"] * value_loss - hp["entropy_coef"] * entropy
+        return loss, {
+            "opt/loss": loss,
+            "opt/policy_loss": policy_loss,
+            "opt/value_loss": value_loss,
+            "opt/entropy": entropy,
+        }

@@ -1,0 +1,98 @@
+"""What an algorithm is: a settings class and a few pure functions over a state of its own making."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+from gymlab.algorithms import optimiser
+from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
+from gymlab.policies.actor_critic import ActorCritic
+from gymlab.policies.flat import FlatNetwork, Params
+from gymlab.policies.settings import PolicySettings
+
+Metrics = dict[str, Array]  # scalars, by catalogue name
+Hyper = dict[str, Array]  # scheduled values, as numbers
+
+
+class Algorithm(ABC):
+    """Its methods are traced by JAX. Observations and rewards are normalised before they get here."""
+
+    Settings: ClassVar[type[AlgorithmSettings]]
+
+    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces) -> None:
+        self.settings, self.policy_settings, self.spaces = settings, policy, spaces
+
+    def notes(self) -> list[str]:
+        """What a user should know of these settings on this env, printed when a run starts."""
+        return []
+
+    @abstractmethod
+    def init(self, key: Array, n_envs: tuple[int, ...]) -> Tree:
+        """The state before the first update (weights, optimiser, buffers), given each group's number of envs."""
+
+    @abstractmethod
+    def weights(self, state: Tree) -> Tree:
+        """The part of the state that acting needs."""
+
+    @abstractmethod
+    def with_weights(self, state: Tree, weights: Tree) -> Tree:
+        """The state with other weights, all else kept."""
+
+    def forget_open_episodes(self, state: Tree) -> Tree:
+        """Called when a resumed run could not restore its envs: what was kept of unfinished episodes is void."""
+        return state
+
+    @abstractmethod
+    def initial_carry(self, n_envs: int) -> Tree:
+        """The carry at the start of an episode, for each env; () when there is none."""
+
+    @abstractmethod
+    def act(self, weights: Tree, obs: Tree, carry: Tree, key: Array, greedy: Array | bool = False) -> Decision:
+        """Choose an action for each env."""
+
+    @abstractmethod
+    def update(self, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array) -> tuple[Tree, Metrics]:
+        """Learn from one rollout per env group."""
+
+
+class LearnerState(NamedTuple):
+    params: Params
+    optimiser: optimiser.State
+    buffers: Tree = ()  # what an algorithm keeps from one rollout to the next
+
+
+class ActorCriticAlgorithm(Algorithm):
+    """An algorithm over one actor-critic network.
+
+    To change a shipped one's loss, subclass it (`class MyPPO(PPO): def loss(self, params, batch, hp): ...`) and name it
+    in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
+    """
+
+    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces) -> None:
+        super().__init__(settings, policy, spaces)
+        self.network = FlatNetwork(lambda key: ActorCritic(key, spaces, policy))
+
+    def init(self, key: Array, n_envs: tuple[int, ...]) -> LearnerState:
+        params = self.network.init(key)
+        return LearnerState(params, optimiser.init(self.settings, params), self.initial_buffers(n_envs))
+
+    def initial_buffers(self, n_envs: tuple[int, ...]) -> Tree:
+        del n_envs
+        return ()
+
+    def weights(self, state: LearnerState) -> Params:
+        return state.params
+
+    def with_weights(self, state: LearnerState, weights: Params) -> LearnerState:
+        return state._replace(params=weights)
+
+    def initial_carry(self, n_envs: int) -> Tree:
+        shapes = jax.eval_shape(self.network.init, jax.random.key(0))
+        return self.network(shapes).initial_carry(n_envs)
+
+    def act(self, weights: Params, obs: Tree, carry: Tree, key: Array, greedy: Array | bool = False) -> Decision:
+        return self.network(weights).act(obs, carry, key, greedy)

@@ -1,0 +1,52 @@
+"""Gradient steps whose learning rate and norm limit are numbers, so that schedules never recompile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.types import Array, Tree
+from gymlab.policies.flat import Params
+
+
+class State(NamedTuple):
+    moments: Tree
+    learning_rate: Array  # of the last update, to notice a change
+
+
+def init(settings: AlgorithmSettings, params: Params) -> State:
+    return State(_scaling(settings).init(params), jnp.full((), -1.0, jnp.float32))
+
+
+def begin(settings: AlgorithmSettings, state: State, params: Params, learning_rate: Array) -> State:
+    """Called once per update: forget the moments if the learning rate changed and the settings ask for that."""
+    rate = jnp.asarray(learning_rate, jnp.float32)
+    if settings.on_lr_change == "keep":
+        return State(state.moments, rate)
+    changed = (rate != state.learning_rate) & (state.learning_rate >= 0)
+    blank = _scaling(settings).init(params)
+    return State(jax.tree.map(lambda new, old: jnp.where(changed, new, old), blank, state.moments), rate)
+
+
+def step(
+    settings: AlgorithmSettings, state: State, params: Params, grads: Params, max_grad_norm: Array
+) -> tuple[Params, State, Array]:
+    """New parameters, new state and the gradients' norm before clipping."""
+    norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
+    scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
+    grads = jax.tree.map(lambda g: g * scale, grads)
+    directions, moments = _scaling(settings).update(grads, state.moments, params)
+    params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
+    return params, State(moments, state.learning_rate), norm
+
+
+def _scaling(settings: AlgorithmSettings) -> optax.GradientTransformation:
+    if settings.optimizer == "adam":
+        return optax.scale_by_adam(eps=settings.optimizer_eps)
+    if settings.optimizer == "rmsprop":
+        return optax.scale_by_rms(decay=0.99, eps=settings.optimizer_eps, eps_in_sqrt=False)
+    return optax.identity()

@@ -1,0 +1,1 @@
+"""Networks that map observations to action distributions and values."""

@@ -1,0 +1,161 @@
+"""The policy and value network. Written for batches with any leading axes; weights are (in, out) matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from gymnasium import spaces as gym_spaces
+
+from gymlab.core.arrays import where_rows
+from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
+from gymlab.policies.distributions import Distribution, Gaussian
+from gymlab.policies.encoders import encode, feature_count
+from gymlab.policies.heads import distribution, output_count
+from gymlab.policies.settings import PolicySettings
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+    "elu": jax.nn.elu,
+    "leaky_relu": jax.nn.leaky_relu,
+}
+_GSDE_EPS = 1e-6
+
+
+class Linear(eqx.Module):
+    weight: Array
+    bias: Array
+
+    def __init__(self, key: Array, size_in: int, size_out: int, scale: float, *, orthogonal: bool) -> None:
+        init = jax.nn.initializers.orthogonal(scale) if orthogonal else jax.nn.initializers.lecun_uniform()
+        self.weight = init(key, (size_in, size_out), jnp.float32)
+        self.bias = jnp.zeros(size_out, jnp.float32)
+
+    def __call__(self, x: Array) -> Array:
+        return x @ self.weight + self.bias
+
+
+class Trunk(eqx.Module):
+    """Hidden layers."""
+
+    layers: tuple[Linear, ...]
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, key: Array, size_in: int, hidden: tuple[int, ...], activation: str, *, orthogonal: bool) -> None:
+        sizes = (size_in, *hidden)
+        keys = jax.random.split(key, max(len(hidden), 1))
+        self.layers = tuple(
+            Linear(k, a, b, math.sqrt(2), orthogonal=orthogonal)
+            for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=False)
+        )
+        self.activation = activation
+
+    def __call__(self, x: Array) -> Array:
+        for layer in self.layers:
+            x = ACTIVATIONS[self.activation](layer(x))
+        return x
+
+
+class ActorCritic(eqx.Module):
+    """Two trunks (or one, shared), a policy head and a value head."""
+
+    policy_trunk: Trunk
+    value_trunk: Trunk | None  # None: the policy's trunk serves both
+    policy_head: Linear
+    value_head: Linear
+    log_std: Array | None
+    spaces: Spaces = eqx.field(static=True)
+    settings: PolicySettings = eqx.field(static=True)
+
+    def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings) -> None:
+        k_policy, k_value, k_head, k_critic = jax.random.split(key, 4)
+        n_features, ortho = feature_count(spaces.observation), settings.ortho_init
+        hidden = settings.hidden
+        value_hidden = settings.value_hidden if settings.value_hidden is not None else hidden
+        self.policy_trunk = Trunk(k_policy, n_features, hidden, settings.activation, orthogonal=ortho)
+        self.value_trunk = (
+            None if settings.shared else Trunk(k_value, n_features, value_hidden, settings.activation, orthogonal=ortho)
+        )
+        last = hidden[-1] if hidden else n_features
+        value_last = last if settings.shared else (value_hidden[-1] if value_hidden else n_features)
+        # The small policy head makes the first policy near uniform, whatever the initialiser.
+        self.policy_head = Linear(k_head, last, output_count(spaces.action), 0.01, orthogonal=True)
+        self.value_head = Linear(k_critic, value_last, 1, 1.0, orthogonal=ortho)
+        self.log_std = _initial_log_std(spaces.action, settings, last)
+        self.spaces, self.settings = spaces, settings
+
+    def distribution(self, obs: Tree) -> Distribution:
+        return self._distribution(self.policy_trunk(self._encode(obs)), obs)
+
+    def value(self, obs: Tree) -> Array:
+        trunk = self.policy_trunk if self.value_trunk is None else self.value_trunk
+        return self.value_head(trunk(self._encode(obs)))[..., 0]
+
+    def both(self, obs: Tree) -> tuple[Distribution, Array]:
+        """Distribution and value, running a shared trunk once."""
+        features = self._encode(obs)
+        latent = self.policy_trunk(features)
+        value_latent = latent if self.value_trunk is None else self.value_trunk(features)
+        return self._distribution(latent, obs), self.value_head(value_latent)[..., 0]
+
+    def act(self, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
+        """Sample (or take the mode of) the distribution, with the log-probability of exactly that action."""
+        latent = self.policy_trunk(self._encode(obs))
+        chosen = self._distribution(latent, obs)
+        if self._gsde:
+            assert isinstance(chosen, Gaussian)
+            assert self.log_std is not None
+            carry = _hold_noise(carry, key, self.settings.gsde_every)
+            sample = chosen.mean + jnp.einsum("nf,nfd,fd->nd", latent, carry["noise"], jnp.exp(self.log_std))
+        else:
+            sample = chosen.sample(key)
+        action = where_rows(jnp.broadcast_to(greedy, sample.shape[:1]), chosen.mode(), sample)
+        return Decision(action, chosen.log_prob(action), carry, {})
+
+    def initial_carry(self, n_envs: int) -> Tree:
+        if not self._gsde:
+            return ()
+        assert self.log_std is not None
+        noise = jnp.zeros((n_envs, *self.log_std.shape), jnp.float32)
+        return {"noise": noise, "age": jnp.zeros(n_envs, jnp.int32)}
+
+    @property
+    def _gsde(self) -> bool:
+        return self.settings.exploration == "gsde" and isinstance(self.spaces.action, gym_spaces.Box)
+
+    def _encode(self, obs: Tree) -> Array:
+        return encode(self.spaces.observation, obs.obs if isinstance(obs, Masked) else obs)
+
+    def _distribution(self, latent: Array, obs: Tree) -> Distribution:
+        mask = obs.mask if isinstance(obs, Masked) else None
+        log_std = self.log_std
+        if self._gsde:
+            assert log_std is not None
+            # The noise is latent @ W with W ~ N(0, std^2): its variance in each state is known exactly.
+            variance = jax.lax.stop_gradient(latent) ** 2 @ jnp.exp(2 * log_std)
+            log_std = 0.5 * jnp.log(variance + _GSDE_EPS)
+        return distribution(self.spaces.action, self.policy_head(latent), log_std, mask)
+
+
+def _initial_log_std(space: Any, settings: PolicySettings, latent: int) -> Array | None:
+    if not isinstance(space, gym_spaces.Box):
+        return None
+    shape = (latent, output_count(space)) if settings.exploration == "gsde" else (output_count(space),)
+    return jnp.full(shape, settings.log_std_init, jnp.float32)
+
+
+def _hold_noise(carry: Tree, key: Array, every: int) -> Tree:
+    """A new standard-normal matrix for each env whose own has been held `every` steps (age 0: never drawn).
+
+    It is scaled by the current std when used, so that log-probabilities stay true after an update.
+    """
+    drawn = jax.random.normal(key, carry["noise"].shape)
+    due = carry["age"] % every == 0
+    return {"noise": jnp.where(due[:, None, None], drawn, carry["noise"]), "age": carry["age"] + 1}

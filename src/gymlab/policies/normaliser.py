@@ -1,0 +1,126 @@
+"""Running statistics of observations and returns.
+
+They start as the identity, are frozen during a rollout and its update, and move on afterwards from the rollout's raw
+values; evaluation uses the snapshot's, frozen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jax import lax
+
+from gymlab.core.types import Array, Masked, Rollout, Tree
+
+_EPS = 1e-8
+
+
+class Moments(NamedTuple):
+    count: Array  # ()
+    mean: Array  # (*event)
+    var: Array  # (*event)
+
+
+class Normaliser(NamedTuple):
+    """A value: part of the state of training and of every saved policy. () where a part is off."""
+
+    obs: Tree  # Moments for each float Box of the observation space, () for anything else
+    reward: Tree  # Moments of the discounted return, or ()
+
+
+def identity(shape: tuple[int, ...]) -> Moments:
+    return Moments(jnp.zeros((), jnp.float32), jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32))
+
+
+def merge(moments: Moments, batch: Array) -> Moments:
+    """Moments with a batch (any leading axes) added: Chan's parallel formula."""
+    lead = tuple(range(batch.ndim - moments.mean.ndim))
+    size = float(np.prod([batch.shape[axis] for axis in lead]))
+    batch = batch.astype(jnp.float32)
+    mean, var = batch.mean(lead), batch.var(lead)
+    total = moments.count + size
+    gap = mean - moments.mean
+    weight = size / total
+    # `count` is 0 before the first batch, so the identity's variance of 1 leaves no trace.
+    spread = (moments.var * moments.count + var * size) / total + gap**2 * (moments.count / total) * weight
+    return Moments(total, moments.mean + gap * weight, spread)
+
+
+class Normalising:
+    """What the recipe's `normalize:` block asks for, over one observation space."""
+
+    def __init__(self, space: Any, *, obs: bool, reward: bool, clip: float) -> None:
+        self.space, self.obs, self.reward, self.clip = space, obs, reward, clip
+
+    def init(self) -> Normaliser:
+        obs = _by_space(self.space, lambda space: identity(space.shape), ()) if self.obs else ()
+        return Normaliser(obs, identity(()) if self.reward else ())
+
+    def observe(self, normaliser: Normaliser, obs: Tree) -> Tree:
+        """Observations as the network sees them."""
+        if not self.obs:
+            return obs
+        if isinstance(obs, Masked):
+            return Masked(self.observe(normaliser, obs.obs), obs.mask)
+
+        def one(moments: Moments, x: Array) -> Array:
+            scaled = (x - moments.mean) / jnp.sqrt(moments.var + _EPS)
+            return jnp.clip(scaled, -self.clip, self.clip)
+
+        return _by_space(self.space, lambda _, moments, x: one(moments, x), None, normaliser.obs, obs)
+
+    def seen(self, normaliser: Normaliser, rollout: Rollout) -> Rollout:
+        """The rollout as learning sees it."""
+        reward = rollout.train_reward
+        if self.reward:
+            reward = reward / jnp.sqrt(normaliser.reward.var + _EPS)
+            reward = jnp.clip(reward, -self.clip, self.clip)
+        return rollout._replace(
+            obs=self.observe(normaliser, rollout.obs),
+            successor=self.observe(normaliser, rollout.successor),
+            last_obs=self.observe(normaliser, rollout.last_obs),
+            train_reward=reward,
+        )
+
+    def learn(
+        self, normaliser: Normaliser, rollout: Rollout, discounted: Array, gamma: Array
+    ) -> tuple[Normaliser, Array]:
+        """Statistics after a rollout, and the running discounted return of each env."""
+        obs, reward = normaliser.obs, normaliser.reward
+        if self.obs:
+            raw = rollout.obs.obs if isinstance(rollout.obs, Masked) else rollout.obs
+            obs = _by_space(self.space, lambda _, moments, x: merge(moments, x), (), obs, raw)
+        if self.reward:
+            discounted, sums = _discounted(discounted, rollout, gamma)
+            reward = merge(reward, sums)
+        return Normaliser(obs, reward), discounted
+
+
+def _discounted(running: Array, rollout: Rollout, gamma: Array) -> tuple[Array, Array]:
+    """Forward discounted sums of reward, restarted where an episode ends (what VecNormalize divides by)."""
+
+    def step(running: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, fresh = inputs
+        running = gamma * running + reward
+        return jnp.where(fresh, 0.0, running), running
+
+    return lax.scan(step, running, (rollout.train_reward, rollout.fresh))
+
+
+def _by_space(space: Any, on_floats: Any, otherwise: Any, *trees: Tree) -> Tree:
+    """Apply to each float Box of a space; `otherwise` elsewhere, or (None) the last tree's own value."""
+    if isinstance(space, spaces.Dict):
+        return {
+            name: _by_space(part, on_floats, otherwise, *(tree[name] for tree in trees))
+            for name, part in space.spaces.items()
+        }
+    if isinstance(space, spaces.Tuple):
+        return tuple(
+            _by_space(part, on_floats, otherwise, *(tree[i] for tree in trees)) for i, part in enumerate(space.spaces)
+        )
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return on_floats(space, *trees)
+    return trees[-1] if otherwise is None else otherwise

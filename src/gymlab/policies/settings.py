@@ -1,0 +1,35 @@
+"""The `policy:` block of a recipe: the one place where architecture is described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gymlab.core.clock import Count, Number
+from gymlab.core.settings import Settings
+
+Activation = Literal["tanh", "relu", "gelu", "silu", "elu", "leaky_relu"]
+
+
+class PolicySettings(Settings):
+    """Network shape and exploration."""
+
+    hidden: tuple[Annotated[Count, Field(ge=1)], ...] = (64, 64)
+    """Units of each hidden layer of the policy (and of the value net unless `value_hidden` is given)."""
+    value_hidden: tuple[Annotated[Count, Field(ge=1)], ...] | None = None
+    """Units of the value net's hidden layers; default: as `hidden`."""
+    activation: Activation = "tanh"
+    """Activation of the hidden layers."""
+    shared: bool = False
+    """One trunk for policy and value instead of two."""
+    ortho_init: bool = True
+    """Orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1)."""
+    log_std_init: Number = 0.0
+    """Initial log standard deviation of Gaussian actions."""
+    exploration: Literal["gaussian", "gsde"] = "gaussian"
+    """Noise of continuous actions: independent each step, or state dependent and held for a while (gSDE)."""
+    gsde_every: Annotated[Count, Field(ge=1)] = 64
+    """Steps for which gSDE holds one noise matrix."""
+    encoder: str | None = None
+    """A reference to an encoder of one's own (`module:Name`); default: chosen from the observation space."""

@@ -1,0 +1,58 @@
+"""Returns and advantages: pure maths over (T, N) arrays, time first.
+
+Termination never bootstraps; truncation bootstraps from the value of the true successor; nothing leaks past either.
+A trailing stream axis (rewards learnt side by side, each with its own gamma, lambda and mask) broadcasts through.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from gymlab.core.types import Array
+
+# Unrolling hides the cost of XLA's loop on short bodies.
+_UNROLL = 8
+
+
+def gae(
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    truncated: Array,
+    *,
+    gamma: Array | float,
+    lam: Array | float,
+) -> Array:
+    """Generalised advantage estimates; `next_values` are V(s') of the true successors."""
+    delta = rewards + gamma * next_values * ~terminated - values
+    decay = gamma * lam * ~(terminated | truncated)
+
+    def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta_t, decay_t = step
+        running = delta_t + decay_t * running
+        return running, running
+
+    _, advantages = lax.scan(back, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=_UNROLL)
+    return advantages
+
+
+def monte_carlo(
+    rewards: Array, end_values: Array, terminated: Array, truncated: Array, *, gamma: Array | float
+) -> Array:
+    """Discounted sums to the end of each episode; a truncated one ends with `end_values` (V of its successor, or 0).
+
+    Where an episode is still open at the last row its sums are partial: the caller leaves those rows out.
+    """
+    ends = terminated | truncated
+    bonus = rewards + gamma * end_values * truncated
+    decay = gamma * ~ends
+
+    def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        bonus_t, decay_t = step
+        running = bonus_t + decay_t * running
+        return running, running
+
+    _, sums = lax.scan(back, jnp.zeros_like(bonus[0]), (bonus, decay), reverse=True, unroll=_UNROLL)
+    return sums
