@@ -1,0 +1,69 @@
+"""Returns and lengths of training episodes: running sums per env and a window of the last finished ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from gymlab.core.types import Array
+
+WINDOW = 100
+
+
+class Episodes(NamedTuple):
+    """Returns are sums of the env's own reward, whatever learning sees."""
+
+    running_return: Array  # (N,) of the open episode
+    running_length: Array  # (N,)
+    returns: Array  # (WINDOW,) ring of the last finished episodes
+    lengths: Array  # (WINDOW,)
+    finished: Array  # () how many episodes ever finished
+
+
+def start(n_envs: int) -> Episodes:
+    zeros, ring = jnp.zeros(n_envs, jnp.float32), jnp.zeros(WINDOW, jnp.float32)
+    return Episodes(zeros, jnp.zeros(n_envs, jnp.int32), ring, ring, jnp.int32(0))
+
+
+def track(episodes: Episodes, reward: Array, fresh: Array) -> tuple[Episodes, dict[str, Array]]:
+    """Add a rollout's rewards, both (T, N); an episode ends where the next observation is fresh."""
+
+    def step(
+        running: tuple[Array, Array], inputs: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        total, length = running[0] + inputs[0], running[1] + 1
+        kept = ~inputs[1]
+        return (total * kept, length * kept), (total, length)
+
+    running = (episodes.running_return, episodes.running_length)
+    running, (totals, lengths) = lax.scan(step, running, (reward, fresh), unroll=8)
+
+    ended = fresh.ravel()  # row-major, so in order of time
+    count = ended.sum(dtype=jnp.int32)
+    rank = jnp.cumsum(ended, dtype=jnp.int32) - 1
+    # Only the last WINDOW endings may write, so that no two of them share a slot; the others are dropped.
+    writes = ended & (rank >= count - WINDOW)
+    slot = jnp.where(writes, (episodes.finished + rank) % WINDOW, WINDOW)
+    returns = episodes.returns.at[slot].set(totals.ravel(), mode="drop")
+    ring_lengths = episodes.lengths.at[slot].set(lengths.ravel().astype(jnp.float32), mode="drop")
+    after = Episodes(*running, returns, ring_lengths, episodes.finished + count)
+    return after, {**window_metrics(after), "roll/episodes": count}
+
+
+def window_metrics(episodes: Episodes) -> dict[str, Array]:
+    """Means over the window, with how many episodes it holds: below WINDOW it is partial."""
+    held = jnp.minimum(episodes.finished, WINDOW)
+    inside = jnp.arange(WINDOW) < held
+
+    def mean(ring: Array) -> Array:
+        return jnp.where(held > 0, jnp.sum(ring * inside) / jnp.maximum(held, 1), jnp.nan)
+
+    average = mean(episodes.returns)
+    return {
+        "roll/return_mean": average,
+        "roll/return_std": jnp.sqrt(mean((episodes.returns - jnp.where(held > 0, average, 0.0)) ** 2)),
+        "roll/length_mean": mean(episodes.lengths),
+        "roll/return_window": held,
+    }

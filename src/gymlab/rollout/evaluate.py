@@ -1,0 +1,133 @@
+"""Scoring a policy on the real env: greedy and sampled side by side, the same number of episodes from every env.
+
+With a quota per env, short episodes are not counted more often than long ones, as they are when one simply takes the
+first n that finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gymlab.core.keys import run_key, stream_key
+from gymlab.core.types import Array, Decision, Tree
+from gymlab.envs.wrappers.transform import Transform
+from gymlab.policies.heads import to_env
+from gymlab.rollout.state import Act, apply_transforms, reset_carry
+
+EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
+
+
+class Score(NamedTuple):
+    """Returns of one way of acting, unshaped."""
+
+    mean: float
+    std: float
+    n: int  # episodes
+    length: float
+    truncated: int  # episodes that a time limit ended
+    reward_per_step: float
+
+    def as_json(self) -> dict[str, float]:
+        return {"mean": self.mean, "std": self.std, "n": self.n}
+
+
+class Evaluation(NamedTuple):
+    greedy: Score
+    sampled: Score
+    seed: int
+
+    def as_json(self) -> dict[str, dict[str, float]]:
+        return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
+
+    def judged_by(self, mode: str) -> float:
+        """The mean return that counts: of the greedy policy, of the sampled one, or (both) the worse of them."""
+        means = {"greedy": self.greedy.mean, "sampled": self.sampled.mean}
+        return min(means.values()) if mode == "both" else means[mode]
+
+
+class Episode(NamedTuple):
+    total: float
+    length: int
+    truncated: bool
+
+
+def _score(episodes: list[Episode], reward: float, steps: int) -> Score:
+    totals = np.array([episode.total for episode in episodes], np.float64)
+    return Score(
+        mean=float(totals.mean()) if episodes else float("nan"),
+        std=float(totals.std()) if episodes else float("nan"),
+        n=len(episodes),
+        length=float(np.mean([episode.length for episode in episodes])) if episodes else float("nan"),
+        truncated=sum(episode.truncated for episode in episodes),
+        reward_per_step=reward / max(steps, 1),
+    )
+
+
+class Evaluator:
+    """Holds the compiled forward pass and evaluation envs of one size at a time."""
+
+    def __init__(
+        self,
+        make_engine: EngineFactory,
+        transforms: tuple[Transform, ...],
+        act: Act,
+        initial_carry: Callable[[int], Tree],
+    ) -> None:
+        self._make_engine, self._transforms, self._initial_carry = make_engine, transforms, initial_carry
+
+        @jax.jit
+        def act_step(
+            policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
+        ) -> Decision:
+            carry = reset_carry(carry, fresh, initial_carry(len(greedy)))
+            return act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
+
+        self._act = act_step
+
+    def evaluate(
+        self, policy: Tree, *, episodes: int, seed: int, max_envs: int, steps: int | None = None
+    ) -> Evaluation:
+        """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`."""
+        n = min(episodes, max_envs)
+        engine = self._make_engine(2 * n, seed)
+        try:
+            quota = np.array([len(part) for part in np.array_split(np.arange(episodes), n)])
+            greedy, sampled = self._play(engine, policy, np.tile(quota, 2), seed, steps)
+        finally:
+            engine.close()
+        return Evaluation(greedy, sampled, seed)
+
+    def _play(self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None) -> tuple[Score, Score]:
+        """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
+        n = engine.n_envs
+        greedy, key = np.arange(n) < n // 2, stream_key(run_key(seed), "evaluation")
+        states = tuple(transform.init(n) for transform in self._transforms)
+        states, step = apply_transforms(self._transforms, states, engine.reset(), key)
+        carry, active, t = self._initial_carry(n), np.ones(n, bool), 0
+        total, length = np.zeros(n), np.zeros(n, int)  # of the open episode
+        reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
+        done: list[list[Episode]] = [[] for _ in range(n)]
+        while active.any() and (steps is None or t < steps):
+            decision = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
+            action = to_env(engine.spaces.action, np.asarray(decision.action))
+            states, step = apply_transforms(self._transforms, states, engine.step(action, active), key)
+            carry, t = decision.carry, t + 1
+            gained = step.reward * active
+            total += gained
+            reward_sum += gained
+            length += active
+            step_sum += active
+            for i in np.flatnonzero(active & step.fresh):
+                done[i].append(Episode(float(total[i]), int(length[i]), bool(step.truncated[i])))
+                total[i], length[i] = 0.0, 0
+                active[i] = steps is not None or len(done[i]) < quota[i]
+
+        def half(part: slice) -> Score:
+            episodes = [episode for env in done[part] for episode in env]
+            return _score(episodes, float(reward_sum[part].sum()), int(step_sum[part].sum()))
+
+        return half(slice(0, n // 2)), half(slice(n // 2, n))

@@ -1,0 +1,128 @@
+"""What happens in a run, and what features may do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from gymlab.core.clock import Clock
+from gymlab.rollout.evaluate import Evaluation
+from gymlab.training.state import Policy
+
+EvaluationKind = Literal["periodic", "confirm", "final"]
+CheckpointKind = Literal["periodic", "best", "last"]
+
+
+@dataclass(frozen=True)
+class Event:
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    resumed: bool = False
+
+
+class UpdateRow(NamedTuple):
+    """The metrics of one update, and the clocks after it."""
+
+    clock: Clock
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Updated(Event):
+    """One or more updates were done; the clock is the last one's."""
+
+    rows: tuple[UpdateRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured(Event):
+    """Further values for the row of update `clock.updates`."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluationWanted(Event):
+    kind: EvaluationKind = "confirm"
+
+
+@dataclass(frozen=True)
+class Evaluated(Event):
+    kind: EvaluationKind
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class CheckpointWanted(Event):
+    kind: CheckpointKind = "periodic"
+
+
+@dataclass(frozen=True)
+class Checkpointed(Event):
+    path: Path
+    kinds: tuple[CheckpointKind, ...]
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Stopping(Event):
+    """No update follows. Features finish what they owe: a final evaluation, a last checkpoint."""
+
+    reason: str
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    """The last event, after the last checkpoint."""
+
+    reason: str
+    status: str
+
+
+class Snapshot(NamedTuple):
+    """A policy as it was at some moment; immutable, so it can be used while training goes on."""
+
+    policy: Policy
+    clock: Clock
+
+
+class Control(Protocol):
+    """All that a feature can do."""
+
+    def emit(self, event: Event) -> None:
+        """Tell all features, once the current event has reached everyone."""
+        ...
+
+    def request_stop(self, reason: str) -> None:
+        """No further update; the first reason given is the run's."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+
+
+class Feature:
+    """Reacts to events, in any order with others. `name` keys its state in a checkpoint."""
+
+    name = ""
+
+    def __call__(self, event: Event, control: Control) -> None:
+        """React to an event."""
+
+    def due(self, updates: int) -> int | None:
+        """The next update after which this feature must see the state; compiled calls end there."""
+        del updates
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must hold for this feature to go on, as JSON."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""

@@ -1,0 +1,146 @@
+"""The whole life of a run: advance, tell the features, and write a checkpoint when one is wanted. Read this first."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gymlab.core.clock import Clock
+from gymlab.core.types import Array
+from gymlab.training.events import (
+    Checkpointed,
+    CheckpointKind,
+    CheckpointWanted,
+    Ended,
+    Event,
+    Feature,
+    Snapshot,
+    Started,
+    Stopping,
+    Updated,
+    UpdateRow,
+)
+from gymlab.training.program import Program, Row
+from gymlab.training.state import TrainState
+
+CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
+
+# Commits the metrics, then saves the state, the clock and the features' states.
+Barrier = Callable[[TrainState, Clock, dict[str, dict[str, Any]], tuple[CheckpointKind, ...]], Checkpointed]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a run."""
+
+    steps_per_update: int  # vec_steps
+    n_envs: int
+    updates: int  # in the budget
+    stop_return: float  # training return at which compiled calls end early; inf for never
+    hp_names: list[str]
+    hyperparameters: Callable[[int], Array]  # update number (from 0) -> scheduled values, in the order of hp_names
+
+    def after(self, clock: Clock, updates: int, episodes: float) -> Clock:
+        """The clocks some updates later; seconds are the loop's."""
+        vec_steps = clock.vec_steps + updates * self.steps_per_update
+        finished = clock.episodes + int(episodes)
+        return Clock(clock.updates + updates, vec_steps, vec_steps * self.n_envs, finished, clock.seconds)
+
+
+class Outcome(NamedTuple):
+    state: TrainState
+    clock: Clock
+    reason: str
+    status: str
+
+
+class Loop:
+    """One run in progress. Features see it only as `Control`."""
+
+    def __init__(
+        self, program: Program, plan: Plan, features: Sequence[Feature], barrier: Barrier | None = None
+    ) -> None:
+        self._program, self._plan, self._features, self._barrier = program, plan, features, barrier
+        self._queue: deque[Event] = deque()
+        self._wanted: set[CheckpointKind] = set()
+        self._reason: str | None = None
+        self._interrupted = False
+
+    def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> Outcome:
+        self._state, self._clock = state, clock
+        self._began = time.perf_counter() - clock.seconds
+        self._deliver(Started(clock, resumed))
+        while self._reason is None and self._clock.updates < self._plan.updates:
+            self._advance()
+        self._reason = self._reason or "budget"
+        self._deliver(Stopping(self._clock, self._reason, self._interrupted))
+        status = "stopped" if self._interrupted else "finished"
+        self._deliver(Ended(self._clock, self._reason, status))
+        return Outcome(self._state, self._clock, self._reason, status)
+
+    def emit(self, event: Event) -> None:
+        self._queue.append(event)
+
+    def request_stop(self, reason: str) -> None:
+        self._reason = self._reason or reason
+
+    def interrupt(self, reason: str) -> None:
+        """Stop after the current call, from a signal handler or another thread."""
+        self._interrupted = self._interrupted or self._reason is None
+        self.request_stop(reason)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._program.agent.policy(self._state), self._clock)
+
+    def _advance(self) -> None:
+        first, count = self._clock.updates, self._updates_now()
+        hp = np.stack([self._plan.hyperparameters(first + i) for i in range(count)])
+        began = time.perf_counter()
+        self._state, rows = self._program.advance(self._state, first, hp, self._plan.stop_return)
+        now = time.perf_counter()
+        self._pace = (now - began) / len(rows)
+        for row, values in zip(rows, hp, strict=False):
+            row |= {f"hp/{name}": float(value) for name, value in zip(self._plan.hp_names, values, strict=True)}
+        stamped = self._stamp(rows, now - self._began)
+        self._clock = stamped[-1].clock
+        self._deliver(Updated(self._clock, stamped))
+
+    _pace = 0.0  # seconds per update of the last call; 0 before there is one
+
+    def _updates_now(self) -> int:
+        """Up to what is due next, the end, or about CALL_SECONDS: which of them changes no result."""
+        done = self._clock.updates
+        due = [due for feature in self._features if (due := feature.due(done)) is not None]
+        next_due = min([*due, self._plan.updates]) - done
+        affordable = int(CALL_SECONDS / self._pace) if self._pace else 1
+        return max(1, min(next_due, affordable, self._program.most))
+
+    def _stamp(self, rows: list[Row], seconds: float) -> tuple[UpdateRow, ...]:
+        clock, stamped = self._clock, []
+        share = (seconds - clock.seconds) / len(rows)
+        for row in rows:
+            later = self._plan.after(clock, 1, row["roll/episodes"])
+            clock = later._replace(seconds=clock.seconds + share)
+            row["time/progress"] = min(1.0, clock.updates / self._plan.updates)
+            stamped.append(UpdateRow(clock, row))
+        return tuple(stamped)
+
+    def _deliver(self, event: Event) -> None:
+        """Tell everyone, then whatever they said, until nothing is left; then save if anyone wanted that."""
+        self._queue.append(event)
+        while self._queue:
+            event = self._queue.popleft()
+            if isinstance(event, CheckpointWanted):
+                self._wanted.add(event.kind)
+            for feature in self._features:
+                feature(event, self)
+        if self._wanted and self._barrier is not None:
+            kinds: tuple[CheckpointKind, ...] = tuple(sorted(self._wanted))
+            states = {feature.name: feature.state() for feature in self._features if feature.state()}
+            self._wanted.clear()
+            self._deliver(self._barrier(self._state, self._clock, states, kinds))
