@@ -1,0 +1,88 @@
+"""One checkpoint folder: policy.safetensors (all that playing needs), state.safetensors (all that training needs)
+and checkpoint.json, which holds the hash of both and of itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.errors import RunError
+from gymlab.runs import files, platform, tensors
+from gymlab.runs.failpoints import failpoint
+
+POLICY, STATE, SIDECAR = "policy.safetensors", "state.safetensors", "checkpoint.json"
+FORMAT = 1
+Arrays = Mapping[str, np.ndarray]
+
+
+class Damaged(RunError):
+    """A checkpoint is not what was saved."""
+
+
+def fill(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
+    """Write a checkpoint into a new folder that nobody sees yet, durably."""
+    temp.mkdir()
+    failpoint("tmp_made")
+    facts: dict[str, Any] = {}
+    for name, arrays, place in ((POLICY, policy, "policy"), (STATE, state, "state")):
+        data = tensors.encode(arrays)
+        facts[name] = {"sha256": files.sha256(data), "bytes": len(data)}
+        files.write_new(temp / name, data, partial(failpoint, f"half_{place}"))
+        failpoint(f"after_{place}")
+    sidecar = {"format": FORMAT, "env_steps": env_steps, **rest, "files": facts}
+    files.write_new(temp / SIDECAR, _sealed(sidecar), partial(failpoint, "half_json"))
+    failpoint("after_json")
+    platform.fsync_folder(temp)
+    failpoint("before_rename")
+
+
+def _sealed(sidecar: Mapping[str, Any]) -> bytes:
+    """The sidecar's bytes, with the hash of all the rest of it under `self`."""
+    bare = files.dump_json({**sidecar, "self": ""})
+    return files.dump_json({**sidecar, "self": files.sha256(bare.encode())}).encode()
+
+
+def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
+    """checkpoint.json, verified (and of this step, if one is named): format, env_steps, kinds, info, files."""
+    if folder.is_symlink():
+        raise Damaged(f"checkpoint {folder.name} is a link: not followed")
+    raw = _read(folder, SIDECAR, files.MAX_JSON_BYTES)
+    try:
+        sidecar = json.loads(raw.decode())
+        rest = {key: value for key, value in sidecar.items() if key != "self"}
+        sound = _sealed(rest) == raw and rest["format"] == FORMAT and isinstance(rest["kinds"], list)
+        sound = sound and isinstance(rest["info"], dict) and isinstance(rest["env_steps"], int)
+        sound = sound and all(isinstance(rest["files"][name]["bytes"], int) for name in (POLICY, STATE))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sound = False
+    if not sound or env_steps not in (None, rest["env_steps"]):
+        raise Damaged(f"checkpoint {folder.name} is damaged: {SIDECAR} is not what was saved")
+    return rest
+
+
+def read_tensors(folder: Path, name: str, sidecar: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """One of the two tensor files, if its bytes are those that were saved."""
+    expected = sidecar["files"][name]
+    data = _read(folder, name, expected["bytes"])
+    if len(data) != expected["bytes"] or files.sha256(data) != expected["sha256"]:
+        raise Damaged(f"checkpoint {folder.name} is damaged: {name} does not match its hash")
+    try:
+        return tensors.decode(data)
+    except ValueError as error:
+        raise Damaged(f"checkpoint {folder.name} is damaged: {name}: {error}") from error
+
+
+def _read(folder: Path, name: str, limit: int) -> bytes:
+    try:
+        return files.read_bytes(folder / name, limit)
+    except (OSError, RunError) as error:
+        if isinstance(error, FileNotFoundError) and not folder.exists():
+            raise
+        told = error.strerror if isinstance(error, OSError) else error
+        raise Damaged(f"checkpoint {folder.name} is damaged: {name}: {told}") from error

@@ -1,0 +1,134 @@
+"""Files that are whole or absent: temp file, fsync, rename, fsync of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from gymlab.core.errors import RunError
+from gymlab.runs import platform
+
+TEMP_MARK = ".tmp-"
+MAX_JSON_BYTES = 256 * 2**20  # a run folder may come from strangers
+
+
+@contextlib.contextmanager
+def atomic(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of `path` when the block ends well, and vanishes when it does not.
+
+    `durable=False` leaves out the fsyncs: still whole or absent after a kill, but a power cut may undo it.
+    """
+    temp = path.with_name(f".{path.name}{TEMP_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(platform.open_new(temp), "wb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        platform.replace(temp, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temp.unlink()
+        raise
+    if durable:
+        platform.fsync_folder(path.parent)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace a file's content atomically."""
+    with atomic(path, durable=durable) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace a text file atomically: UTF-8, line ends as given."""
+    write_bytes(path, text.encode(), durable=durable)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    """Replace a JSON file atomically."""
+    write_text(path, dump_json(value), durable=durable)
+
+
+def dump_json(value: Any) -> str:
+    """Indented JSON of plain and NumPy values. NaN and infinities are kept, in Python's spelling."""
+    return json.dumps(value, indent=2, default=_plain) + "\n"
+
+
+def strict_json(value: Any) -> str:
+    """JSON for other programs, on one line: NaN and infinities, which it does not know, become null."""
+    return json.dumps(_finite(json.loads(json.dumps(value, default=_plain))))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        return value.tolist()
+    if isinstance(value, Path):
+        return value.as_posix()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no place in a JSON file: {value!r}")
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """A whole file, never through a link, and no more than `limit` bytes of it."""
+    with os.fdopen(platform.open_read(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if limit is not None and size > limit:
+            raise RunError(f"{path} is {size} bytes long, more than the {limit} that make sense")
+        return file.read()
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file; RunError where it is damaged, FileNotFoundError where there is none."""
+    raw = read_bytes(path, MAX_JSON_BYTES)
+    try:
+        return json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+
+
+def sha256(data: bytes) -> str:
+    """The hex digest of some bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """The hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_new(path: Path, data: bytes, halfway: Callable[[], None]) -> None:
+    """Write and fsync a file of a folder that nobody sees yet; `halfway` is called when half of it is on its way."""
+    with os.fdopen(platform.open_new(path), "wb", buffering=0) as file:
+        half = len(data) // 2
+        for part, then in ((data[:half], halfway), (data[half:], lambda: None)):
+            rest = memoryview(part)
+            while rest:
+                rest = rest[file.write(rest) :]
+            then()
+        os.fsync(file.fileno())
+
+
+def sweep_temp_files(folder: Path) -> None:
+    """Remove what killed writers left behind. Only for the one process that may write here."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(".") and TEMP_MARK in entry.name and not entry.is_dir(follow_symlinks=False):
+                Path(entry.path).unlink(missing_ok=True)

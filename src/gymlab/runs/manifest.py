@@ -1,0 +1,146 @@
+"""How a run came to be: command, versions, code, machine. And what must be equal for a resume to be exact."""
+
+from __future__ import annotations
+
+import os
+import platform as system
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gymlab.runs import platform
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.redact import redact_argv, redact_tree
+from gymlab.runs.status import now, read_record
+
+FORMAT = 1
+# Packages whose version can change a number. Those that are not installed are left out.
+_PACKAGES = (
+    "gymlab",
+    "numpy",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "gymnasium",
+    "box2d",
+    "mujoco",
+    "ale-py",
+    "envpool",
+)
+_THREAD_VARIABLES = ("XLA_FLAGS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "OMP_NUM_THREADS")
+_GIT_SECONDS = 2.0
+
+
+def build_manifest(
+    *,
+    command: Sequence[str],
+    seed: int,
+    recipe: str,
+    env: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    references: Mapping[str, str],
+    fingerprint: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The manifest of a new run. `env` is the resolved stack (with `id`), `engine` the choice and its reason,
+    `references` the sha256 of every user file a recipe names. Further keys (algorithm, group, note) may be added.
+    """
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "created": now(),
+        "recipe": recipe,
+        "seed": seed,
+        "env": dict(env),
+        "engine": dict(engine),
+        "references": dict(references),
+        "versions": versions(),
+        "git": git_state(Path.cwd()),
+        "platform": {"system": system.platform(), "host": platform.host_name(), "cores": platform.usable_cores()},
+        "fingerprint": dict(fingerprint),
+    }
+    clean: dict[str, Any] = redact_tree(facts)
+    return {**clean, "command": redact_argv(command)}
+
+
+def read_manifest(paths: RunPaths) -> dict[str, Any]:
+    """The manifest of a run, {} where it cannot be read."""
+    return read_record(paths.inside(paths.manifest))
+
+
+def versions() -> dict[str, str]:
+    """Installed versions, read from package metadata: nothing is imported."""
+    found = {"python": system.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def fingerprint(**more: Any) -> dict[str, Any]:
+    """Everything known to change rounding. The caller adds what only it knows: `device`, `engine`."""
+    return {
+        "versions": versions(),
+        "implementation": system.python_implementation(),
+        "system": system.system(),
+        "machine": system.machine(),
+        "cpu": platform.cpu_model(),
+        "cores": platform.usable_cores(),
+        "variables": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
+        **more,
+    }
+
+
+def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The differences that break exactness, one line each; none means that a resume can be exact."""
+    old, new = _flat(before), _flat(after)
+    names = [*old, *(name for name in new if name not in old)]
+    return [
+        f"{name.removeprefix('versions.').removeprefix('variables.')}: {_told(old, name)} -> {_told(new, name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _told(flat: Mapping[str, Any], name: str) -> str:
+    return str(flat[name]) if name in flat else "none"
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit and whether tracked files differ from it; None outside a repository or where git is slow or missing."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    program = shutil.which("git")
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            # A repository's own settings may name programs to run: not from here.
+            [program, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments],
+            cwd=folder,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").strip()

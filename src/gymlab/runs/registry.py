@@ -1,0 +1,178 @@
+"""`registry.json`: one line per run, newest first. A cache for people and tools: the run folders are the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gymlab.core.errors import RunError
+from gymlab.runs import files
+from gymlab.runs.lock import waiting_lock
+from gymlab.runs.paths import REGISTRY, REGISTRY_LOCK, RunPaths, prepare_runs_folder, valid_run_id
+from gymlab.runs.status import read_record, read_status
+
+log = logging.getLogger(__name__)
+Entry = dict[str, Any]
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
+def summarize(paths: RunPaths) -> Entry:
+    """What the registry holds about a run, read from its folder."""
+    manifest, status = read_record(paths.manifest), read_status(paths)
+    summary, clock = (part if isinstance(part, dict) else {} for part in (status.get("summary"), status.get("clock")))
+    env = manifest.get("env")
+    return {
+        "id": paths.run_id,
+        "name": manifest.get("recipe"),
+        "env": env.get("id") if isinstance(env, dict) else env,
+        "algorithm": manifest.get("algorithm"),
+        "seed": manifest.get("seed"),
+        "created": manifest.get("created"),
+        "status": status["status"],
+        "stop_reason": status.get("stop_reason"),
+        **{name: clock.get(name) for name in ("updates", "vec_steps", "env_steps", "episodes", "seconds")},
+        "best_return": summary.get("best_return"),
+        "solved": summary.get("solved"),
+        "group": manifest.get("group"),
+        "note": manifest.get("note"),
+        "tags": read_tags(paths),
+    }
+
+
+def read_tags(paths: RunPaths) -> list[str]:
+    """The run's tags, from its folder."""
+    tags = read_record(paths.tags).get("tags")
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+class Registry:
+    """All runs of a folder. Writers queue on a lock and replace the file whole; readers need no lock."""
+
+    def __init__(self, runs_root: Path) -> None:
+        self.root = runs_root
+        self.path = runs_root / REGISTRY
+        self.notes: list[str] = []  # what had to be repaired
+
+    def entries(self) -> list[Entry]:
+        """The file as it stands, newest first; rebuilt from the folders where it is damaged."""
+        try:
+            return _parse(files.read_bytes(self.path, files.MAX_JSON_BYTES))
+        except FileNotFoundError:
+            return []
+        except RunError as error:
+            self._note(f"{error}: rebuilt from the run folders")
+            return self._scan([])
+
+    def runs(self) -> list[Entry]:
+        """What there is in truth: registered or not, folders gone left out, `running` only while the owner lives."""
+        known, present = self.entries(), self._folders()
+        live = [self._truth(entry) for entry in known if entry["id"] in present]
+        unregistered = [RunPaths(self.root / run_id) for run_id in present - {entry["id"] for entry in known}]
+        found = [summarize(paths) for paths in unregistered if paths.exists]
+        return _newest_first([*found, *live]) if found else live
+
+    def _truth(self, entry: Entry) -> Entry:
+        return summarize(RunPaths(self.root / entry["id"])) if entry.get("status") == "running" else entry
+
+    def register(self, summary: Mapping[str, Any]) -> None:
+        """Put a run on top, or replace what is known of it where it stands."""
+        self._change(lambda entries: _put(entries, dict(summary)))
+
+    def refresh(self, paths: RunPaths) -> None:
+        """Register a run as its folder describes it now."""
+        self.register(summarize(paths))
+
+    def update(self, run_id: str, **fields: Any) -> None:
+        """Change some fields of a run's entry; RunError where there is no such run."""
+
+        def change(entries: list[Entry]) -> list[Entry]:
+            known = next((entry for entry in entries if entry["id"] == run_id), None)
+            if known is None and valid_run_id(run_id) and (paths := RunPaths(self.root / run_id)).exists:
+                known = summarize(paths)
+            if known is None:
+                raise RunError(f"run '{run_id}' is not in {self.path}")
+            return _put(entries, {**known, **fields})
+
+        self._change(change)
+
+    def remove(self, run_id: str) -> None:
+        """Forget a run; its folder is not touched."""
+        self._change(lambda entries: [entry for entry in entries if entry["id"] != run_id])
+
+    def set_tags(self, paths: RunPaths, change: Callable[[list[str]], list[str]]) -> list[str]:
+        """Change a run's tags, in its folder (so that they survive a rebuild) and here."""
+
+        def both(entries: list[Entry]) -> list[Entry]:
+            tags = change(read_tags(paths))
+            files.write_json(paths.tags, {"tags": tags})
+            return _put(entries, summarize(paths))
+
+        self._change(both)
+        return read_tags(paths)
+
+    def reindex(self) -> list[Entry]:
+        """Rebuild the file from the run folders."""
+        self._change(self._scan)
+        files.sweep_temp_files(self.root)
+        return self.entries()
+
+    def _scan(self, known: list[Entry]) -> list[Entry]:
+        order = {entry["id"]: -place for place, entry in enumerate(known)}
+        found = [RunPaths(self.root / run_id) for run_id in self._folders()]
+        entries = [summarize(paths) for paths in found if paths.exists]
+        entries.sort(key=lambda entry: (order.get(entry["id"], 0), entry["id"]), reverse=True)
+        return _newest_first(entries)
+
+    def _folders(self) -> set[str]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as found:
+            return {e.name for e in found if valid_run_id(e.name) and e.is_dir(follow_symlinks=False)}
+        return set()
+
+    def _change(self, change: Callable[[list[Entry]], list[Entry]]) -> None:
+        prepare_runs_folder(self.root)
+        with waiting_lock(self.root / REGISTRY_LOCK):
+            # Not fsynced: a power cut may undo an entry, and the folders tell it again.
+            files.write_text(self.path, _format(change(self.entries())), durable=False)
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        log.warning("%s", text)
+
+
+def _put(entries: list[Entry], entry: Entry) -> list[Entry]:
+    for place, known in enumerate(entries):
+        if known["id"] == entry["id"]:
+            return [*entries[:place], entry, *entries[place + 1 :]]
+    return [entry, *entries]
+
+
+def _newest_first(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: str(entry.get("created") or ""), reverse=True)
+
+
+def _parse(raw: bytes) -> list[Entry]:
+    try:
+        entries = json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{REGISTRY} is damaged ({error})") from error
+    if not isinstance(entries, list) or not all(isinstance(e, dict) and isinstance(e.get("id"), str) for e in entries):
+        raise RunError(f"{REGISTRY} is damaged (not a list of runs)")
+    return entries
+
+
+def _format(entries: list[Entry]) -> str:
+    """One run per line: quick to write, and readable with nothing but a pager."""
+    lines = ",\n".join(map(_line, entries))
+    return f"[\n{lines}\n]\n" if entries else "[]\n"
+
+
+def _line(entry: Entry) -> str:
+    try:
+        return _ENCODER.encode(entry)
+    except (ValueError, TypeError):
+        return files.strict_json(entry)

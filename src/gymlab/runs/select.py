@@ -1,0 +1,102 @@
+"""Which run, which checkpoint: every way of naming one is understood here and nowhere else.
+
+A run is named by its id, a unique beginning of it, the path of its folder, `@last` (the newest), `@best:ENV` (the
+highest best return on ENV) or `@best` (the same, on the env of the newest run). A checkpoint by RUN/best, RUN/last,
+RUN/50000, or the path of its folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from gymlab.core.errors import UserError, suggestion
+from gymlab.runs.paths import RunPaths, run_paths, valid_run_id
+from gymlab.runs.registry import Registry
+
+_LISTED = 8
+
+
+def select_run(text: str, runs_root: str | Path, *, by_path: bool = True) -> RunPaths:
+    """The run a user names; UserError with the nearest one where there is none.
+
+    `by_path=False` is for servers: nothing a client sends then reaches beyond `runs_root`.
+    """
+    root = Path(runs_root)
+    if text.startswith("@"):
+        return run_paths(root, _by_rank(text, Registry(root).runs(), root))
+    if valid_run_id(text):
+        if (exact := run_paths(root, text)).exists:
+            return exact
+        ids = [entry["id"] for entry in Registry(root).runs()]
+        matches = [run_id for run_id in ids if run_id.startswith(text)]
+        if len(matches) == 1:
+            return run_paths(root, matches[0])
+        if matches:
+            shown = ", ".join(matches[:_LISTED]) + (" ..." if len(matches) > _LISTED else "")
+            raise UserError(f"'{text}' is the beginning of {len(matches)} runs: {shown}")
+    if by_path and (given := _by_path(text)) is not None:
+        return given
+    raise UserError(_unknown(text, root))
+
+
+def select_checkpoint(
+    text: str, runs_root: str | Path, default: str = "best", *, by_path: bool = True
+) -> tuple[RunPaths, str]:
+    """The run and which of its checkpoints: `best`, `last` or a number of env_steps. A bare run means `default`."""
+    run, _, which = text.rstrip("/").rpartition("/")
+    which = which.removeprefix("@")
+    if run and (which in ("best", "last") or re.fullmatch(r"[0-9]{1,19}", which)):
+        if by_path and Path(run).name == "checkpoints" and (owner := _by_path(str(Path(run).parent))) is not None:
+            return owner, which
+        return select_run(run, runs_root, by_path=by_path), which
+    try:
+        return select_run(text, runs_root, by_path=by_path), default
+    except UserError:
+        if valid_run_id(run):  # the run may be right and only the checkpoint misspelt
+            paths = select_run(run, runs_root, by_path=False)
+            told = suggestion(which[:80], ["best", "last"])
+            raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {told}") from None
+        raise
+
+
+def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
+    rank, _, env = text.partition(":")
+    if rank not in ("@last", "@best") or (env and rank == "@last"):
+        raise UserError(f"unknown run {text[:80]!r}: {suggestion(text[:80], ['@last', '@best', '@best:ENV'])}")
+    if not runs:
+        raise UserError(f"{text[:80]!r}: there are no runs in '{root}'")
+    if rank == "@last":
+        return str(runs[0]["id"])
+    wanted = env or runs[0]["env"]
+    scored = [run for run in runs if run.get("env") == wanted and _score(run) is not None]
+    if not scored:
+        known = {str(run["env"]) for run in runs if _score(run) is not None}
+        told = suggestion(env, known) if env and known else "none has been evaluated yet"
+        raise UserError(f"{text[:80]!r}: no evaluated run of '{str(wanted)[:80]}' in '{root}': {told}")
+    return str(max(scored, key=lambda run: _score(run) or 0.0)["id"])  # of equals the newest, which comes first
+
+
+def _score(run: dict[str, Any]) -> float | None:
+    value = run.get("best_return")
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _by_path(text: str) -> RunPaths | None:
+    if not text or "\0" in text or len(text) > 4096:
+        return None
+    try:
+        folder = Path(os.path.expanduser(text)).resolve()
+        paths = RunPaths(folder)
+        return paths if paths.exists else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def _unknown(text: str, root: Path) -> str:
+    ids = [entry["id"] for entry in Registry(root).runs()]
+    told = suggestion(text[:80], [*ids, "@last"]) if ids else f"there are no runs in '{root}'"
+    return f"unknown run {text[:80]!r}: {told}"

@@ -1,0 +1,195 @@
+"""The run a process is writing: its folder, its lock and its status."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gymlab.core.errors import GymlabError, RunError, UserError
+from gymlab.runs import checkpoints, files
+from gymlab.runs.lock import Owner, RunLock
+from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths
+from gymlab.runs.redact import redact, redact_tree
+from gymlab.runs.registry import Registry
+from gymlab.runs.status import Status, now, read_record
+
+if TYPE_CHECKING:
+    from gymlab.core.clock import Clock
+
+log = logging.getLogger(__name__)
+HEARTBEAT_SECONDS = 5.0
+
+
+class RunStore:
+    """Life of a run: `create` or `open`, `start`, `heartbeat` ..., `end`, `close`; `discard` if it never starts."""
+
+    def __init__(self, paths: RunPaths, lock: RunLock, *, fresh: bool) -> None:
+        self.paths = paths
+        self._lock = lock
+        self._fresh = fresh
+        self._status: dict[str, Any] = read_record(paths.status)
+        self._last_beat = -HEARTBEAT_SECONDS
+        self._started = False
+
+    @classmethod
+    def create(cls, runs_root: str | Path, run_id: str | None = None, *, name: str) -> RunStore:
+        """A new run folder, locked. `name` (`CartPole-v1:ppo`) gives the id when none is asked for."""
+        root = Path(runs_root)
+        if run_id is not None:
+            run_paths(root, run_id)  # a bad id must not even make the folder of all runs
+        prepare_runs_folder(root)
+        paths = _claim(root, run_id, name)
+        lock = RunLock(paths.lock)
+        lock.acquire()
+        return cls(paths, lock, fresh=True)
+
+    @classmethod
+    def open(cls, run: str | Path | RunPaths) -> RunStore:
+        """An existing run, to go on with it: locked, and rid of what a killed process left half done."""
+        paths = run if isinstance(run, RunPaths) else RunPaths(Path(run))
+        if not paths.exists:
+            raise UserError(f"'{paths.root}' is not a run folder: it has no manifest.json")
+        paths.inside(paths.checkpoints)
+        lock = RunLock(paths.lock)
+        lock.acquire()
+        try:
+            files.sweep_temp_files(paths.root)
+            checkpoints.recover(paths)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(paths, lock, fresh=False)
+
+    @property
+    def run_id(self) -> str:
+        return self.paths.run_id
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.paths.root.parent)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The record as this process last wrote it."""
+        return dict(self._status)
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        files.write_json(self.paths.manifest, {"run_id": self.run_id, **redact_tree(manifest)})
+
+    def write_recipe(self, text: str) -> None:
+        files.write_text(self.paths.recipe, redact(text))
+
+    def start(self) -> None:
+        """Training begins (again): from here on the run is listed, and stays."""
+        if not self.paths.manifest.is_file():
+            raise RunError(f"run '{self.run_id}' cannot start without a manifest")
+        owner = Owner.me()
+        self._status |= {
+            "status": "running",
+            "stop_reason": None,
+            "started": self._status.get("started") or now(),
+            "ended": None,
+            "sessions": self._status.get("sessions", 0) + 1,
+            "pid": owner.pid,
+            "host": owner.host,
+        }
+        self._write_status()
+        self._fresh, self._started = False, True
+        self._tell_registry()
+
+    def heartbeat(self, clock: Clock) -> None:
+        """Say that the run is alive and where it is; at most every few seconds, so it may be called every update."""
+        tick = time.monotonic()
+        if tick - self._last_beat < HEARTBEAT_SECONDS:
+            return
+        self._last_beat = tick
+        self._status["clock"] = clock._asdict()
+        self._write_status(durable=False)
+
+    def note(self, **summary: Any) -> None:
+        """Results worth listing (best_return, solved, eval ...): kept in the status and the registry."""
+        self._status["summary"] = {**self._status.get("summary", {}), **redact_tree(summary)}
+        self._write_status()
+        self._tell_registry()
+
+    def end(self, status: Status, stop_reason: str, clock: Clock | None = None) -> None:
+        """The run's last word in this session."""
+        self._status |= {"status": status, "stop_reason": redact(stop_reason), "ended": now()}
+        if clock is not None:
+            self._status["clock"] = clock._asdict()
+        self._write_status()
+        self._started = False
+        self._tell_registry()
+
+    def discard(self) -> None:
+        """Remove a run that never started, as if it had not been created."""
+        if not self._fresh:
+            raise RunError(f"run '{self.run_id}' has started: it is not discarded")
+        self.paths.manifest.unlink(missing_ok=True)  # from here on nobody takes it for a run
+        self._lock.release()  # first, because Windows removes no open file
+        shutil.rmtree(self.paths.root)
+
+    def close(self) -> None:
+        """Let go of the run."""
+        self._lock.release()
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._fresh:
+                self.discard()
+            elif self._started:
+                stopped = error is None or isinstance(error, KeyboardInterrupt | SystemExit)
+                self.end("stopped" if stopped else "failed", _reason(error))
+        finally:
+            self.close()
+
+    def _write_status(self, *, durable: bool = True) -> None:
+        self._status["beats"] = self._status.get("beats", 0) + 1  # a clock that never jumps
+        self._status["heartbeat"] = now()
+        files.write_json(self.paths.status, self._status, durable=durable)
+
+    def _tell_registry(self) -> None:
+        try:
+            self.registry.refresh(self.paths)
+        except OSError as error:  # the registry can be rebuilt from the folders, a run cannot
+            log.warning("the run registry could not be updated (%s): `gymlab runs reindex` repairs it", error)
+
+
+def _reason(error: BaseException | None) -> str:
+    if error is None:
+        return "ended by its caller"
+    return str(error) if isinstance(error, GymlabError) else f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def remove_run(paths: RunPaths) -> None:
+    """Delete a run that nobody is writing."""
+    store = RunStore.open(paths)
+    paths.manifest.unlink()  # from here on nobody takes it for a run
+    store.close()  # first, because Windows removes no open file
+    shutil.rmtree(paths.root)
+    store.registry.remove(paths.run_id)
+
+
+def _claim(root: Path, run_id: str | None, name: str) -> RunPaths:
+    while True:
+        paths = run_paths(root, run_id or new_run_id(name))
+        try:
+            paths.root.mkdir()
+            return paths
+        except FileExistsError as error:
+            if run_id is not None:
+                raise UserError(
+                    f"run id '{run_id}' exists already: choose another, or go on with it by --resume {run_id}"
+                ) from error
+        except OSError as error:
+            raise UserError(f"cannot make a run in '{root}': {error.strerror}") from error
