@@ -1,0 +1,1 @@
+"""Recipes: tuned settings as data, strictly checked."""

@@ -1,0 +1,109 @@
+"""`key=value` on the command line: a unique leaf name, or the full dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.errors import suggestion
+from gymlab.recipes.hints import foreign
+from gymlab.recipes.merge import BLOCKS, FIELDS, FindSettings, algorithm_names, merge_variant
+from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Problems, brief
+from gymlab.recipes.schema import Recipe
+from gymlab.recipes.source import Node, read_value
+
+Change = tuple[str, Any, Any]  # path, old, new
+
+
+class Overrides:
+    """Applies overrides to a variant whose algorithm is known."""
+
+    def __init__(self, algorithm: str, settings: type[AlgorithmSettings] | None, find_settings: FindSettings) -> None:
+        self.algorithm = algorithm
+        self.settings = settings
+        self.find_settings = find_settings
+        self.problems = Problems()
+
+    def apply(self, variant: Node, texts: Iterable[str]) -> Node:
+        """The variant with every override merged in; what is wrong with them is in `problems`."""
+        for text in texts:
+            key, equals, written = text.partition("=")
+            key = key.strip()
+            if not equals or not key:
+                self.problems.note(COMMAND_LINE, "", f"expected key=value, got {brief(text)}")
+                continue
+            path = self.path(key)
+            if path is None:
+                continue
+            value = read_value(written, COMMAND_LINE, key, self.problems)
+            if value is None:
+                continue
+            variant = merge_variant(variant, _nested(path, value), self.find_settings, self.problems)
+        return variant
+
+    def path(self, key: str) -> KeyPath | None:
+        """The path a key stands for, or None after noting why there is none."""
+        bare = key.removesuffix("+")
+        plus = key[len(bare) :]
+        if bare in FIELDS or bare == self.algorithm:
+            return (key,)
+        found = self.leaves().get(bare, [])
+        if len(found) == 1 and bare != "seed":
+            return (*found[0][:-1], found[0][-1] + plus)
+        if len(found) > 1:
+            listed = ", ".join(".".join(path) for path in found)
+            self.problems.note(COMMAND_LINE, key, f"ambiguous: write one of {listed}")
+            return None
+        if bare.startswith(f"{self.algorithm}."):
+            return (self.algorithm, bare.removeprefix(f"{self.algorithm}.") + plus)
+        block, _, rest = bare.partition(".")
+        if rest and block in BLOCKS:
+            return (block, *rest.split(".")[:-1], rest.split(".")[-1] + plus)
+        self.problems.note(COMMAND_LINE, key, self._unknown(bare))
+        return None
+
+    def leaves(self) -> dict[str, list[tuple[str, ...]]]:
+        """Every setting of the recipe by its last name."""
+        paths: list[tuple[str, ...]] = [(field,) for field in FIELDS if field not in BLOCKS]
+        paths += [(block, field) for block, model in BLOCKS.items() for field in model.model_fields]
+        paths += [(self.algorithm, field) for field in (self.settings.model_fields if self.settings else ())]
+        leaves: dict[str, list[tuple[str, ...]]] = {}
+        for path in paths:
+            leaves.setdefault(path[-1], []).append(path)
+        return leaves
+
+    def _unknown(self, key: str) -> str:
+        block, _, rest = key.partition(".")
+        if block in algorithm_names():
+            ours = f"{self.algorithm}.{rest}" if rest else self.algorithm
+            return f"this recipe runs {self.algorithm}, not {block}: write {ours}, or train ENV:{block}"
+        known = foreign(key, self.algorithm)
+        if known is not None:
+            return f"unknown key: {known}"
+        leaves = self.leaves()
+        full = [".".join(path) for paths in leaves.values() for path in paths]
+        return f"unknown key: {suggestion(key, full if rest else [*leaves, *BLOCKS])}"
+
+
+def _nested(path: KeyPath, value: Node) -> Node:
+    for key in reversed(path):
+        value = Node({key: value}, COMMAND_LINE)
+    return value
+
+
+def diff(a: Recipe, b: Recipe) -> list[Change]:
+    """What differs between two recipes, as (path, old, new); a key that one of them lacks is None there."""
+    from gymlab.recipes.dump import variant_mapping
+
+    before, after = (_flat(variant_mapping(recipe)) for recipe in (a, b))
+    keys = dict.fromkeys([*after, *before])
+    return [(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
+
+
+def _flat(mapping: dict[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        opens = isinstance(value, dict) and (depth == 0 or (prefix == "env." and key == "kwargs"))
+        flat |= _flat(value, f"{prefix}{key}.", depth + 1) if opens else {f"{prefix}{key}": value}
+    return flat

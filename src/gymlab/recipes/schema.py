@@ -1,0 +1,199 @@
+"""A recipe: everything that decides what a run does. One class per block, each checked on its own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, WithJsonSchema, model_validator
+
+from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.clock import Count, Number, StepClock, parse_number, short
+from gymlab.core.errors import suggestion
+from gymlab.core.settings import Settings
+from gymlab.envs.settings import EnvSettings, PartLike
+from gymlab.policies.settings import PolicySettings
+
+EngineName = Literal["auto", "gymnasium", "jax"]
+_MOST_STEPS = 10**15
+_LARGEST_ROLLOUT = 10**8
+
+
+class Steps(Settings):
+    """A number of steps on a named clock: `1M env_steps`."""
+
+    count: Annotated[int, Field(ge=1)]
+    clock: StepClock = "env_steps"
+
+    def __str__(self) -> str:
+        brief = short(self.count)
+        return f"{brief if parse_number(brief) == self.count else self.count} {self.clock}"
+
+
+class Share(Settings):
+    """A share of the budget: `10%`."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+
+    def __str__(self) -> str:
+        return f"{(Decimal(repr(self.share)) * 100).normalize():f}%"  # exact: it is read back to the same share
+
+
+def _parse_steps(raw: Any) -> Any:
+    if isinstance(raw, Steps | Share):
+        return raw
+    if isinstance(raw, dict) and len(raw) == 1:  # {vec_steps: 10k}
+        ((clock, count),) = raw.items()
+        text = f"{count} {clock}"
+    else:
+        text = str(raw)
+    number, clock = _split_clock(text)
+    value = parse_number(number)
+    if isinstance(raw, bool) or not isinstance(value, int | float):
+        raise ValueError(f"expected a number of steps such as 100k, '1M env_steps' or '10k vec_steps', got {raw!r}")
+    if clock not in ("", "env_steps", "vec_steps"):
+        raise ValueError(f"unknown clock '{clock}' in {raw!r}: {suggestion(clock, ('env_steps', 'vec_steps'))}")
+    if number.endswith("%"):
+        if clock or not 0 < value <= 1:
+            raise ValueError(f"a share of the budget lies above 0% and up to 100% and has no clock, got {raw!r}")
+        return Share(share=value)
+    if not 1 <= value <= _MOST_STEPS or value != int(value):
+        raise ValueError(f"expected a whole number of steps, at least 1, got {raw!r}")
+    return Steps(count=int(value), clock="vec_steps" if clock == "vec_steps" else "env_steps")
+
+
+def _split_clock(text: str) -> tuple[str, str]:
+    """`1M env_steps` and `1Menv_steps` as (1M, env_steps)."""
+    text = " ".join(text.split())
+    for clock in ("env_steps", "vec_steps"):
+        if text.endswith(clock):
+            return text.removesuffix(clock).strip(), clock
+    number, _, clock = text.partition(" ")
+    return number, clock
+
+
+def _parse_budget(raw: Any) -> Any:
+    steps = _parse_steps(raw)
+    if isinstance(steps, Share):
+        raise ValueError(f"a budget is a number of steps such as '1M env_steps', got {raw!r}")
+    return steps
+
+
+_STEPS_SCHEMA = WithJsonSchema(
+    {
+        "description": "a number of steps and its clock (1M env_steps), or where that makes sense a share (10%)",
+        "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "object"}],
+    }
+)
+Budget = Annotated[Steps, BeforeValidator(_parse_budget), PlainSerializer(str), _STEPS_SCHEMA]
+Cadence = Annotated[Steps | Share, BeforeValidator(_parse_steps), PlainSerializer(str), _STEPS_SCHEMA]
+
+
+class NormalizeSettings(Settings):
+    """Running statistics, frozen during a rollout and in evaluation."""
+
+    obs: bool = False
+    """Centre and scale observations."""
+    reward: bool = False
+    """Scale rewards by the running std of the discounted return."""
+    clip: Annotated[Number, Field(gt=0)] = 10.0
+    """Bound on normalised values."""
+
+
+class EvalSettings(Settings):
+    """When and how much to evaluate, on the real Gymnasium env."""
+
+    every: Cadence = Share(share=0.1)
+    """Cadence: a number of steps or a share of the budget."""
+    warmup: Cadence | None = None
+    """No evaluation before this."""
+    episodes: Annotated[Count, Field(ge=1)] = 20
+    """Episodes of each periodic evaluation, shared out evenly among the evaluation envs."""
+    steps: Annotated[Count, Field(ge=1)] | None = None
+    """Evaluate by this many env steps per env instead of by episodes."""
+    final_episodes: Annotated[Count, Field(ge=1)] = 100
+    """Episodes of the confirming and of the final evaluation."""
+    max_envs: Annotated[Count, Field(ge=1)] = 100
+    """At most this many evaluation envs side by side."""
+    seed: Annotated[Count, Field(ge=0)] = 0
+    """Evaluation episodes are seeded from this, disjoint from all training seeds."""
+
+
+class StopSettings(Settings):
+    """What ends a run before its budget."""
+
+    eval_return: Number | None = None
+    """Stop once a fresh evaluation confirms this mean return; default: env.solved_at."""
+    train_return: Number | None = None
+    """Stop once the mean of a full window of training episodes reaches this."""
+    solved_by: Literal["greedy", "sampled", "both"] = "greedy"
+    """Which evaluation counts."""
+
+
+class CheckpointSettings(Settings):
+    """Checkpoints are also written at the best evaluation and at the end."""
+
+    every: Cadence = Share(share=0.05)
+    """Cadence of periodic checkpoints."""
+    keep: Annotated[Count, Field(ge=1)] = 3
+    """Periodic checkpoints kept, beside best and last."""
+
+
+class AlgorithmChoice(Settings):
+    """The algorithm block: its name (or reference) and its settings."""
+
+    name: str
+    settings: SerializeAsAny[AlgorithmSettings]
+
+
+class Recipe(Settings):
+    """One training run, fully decided but for its seed."""
+
+    name: str
+    """`ENV:VARIANT`, for display."""
+    budget: Budget = Steps(count=100_000)
+    """Training ends at the first update boundary at or after this."""
+    n_envs: Annotated[Count, Field(ge=1)] = 8
+    """Envs stepped side by side."""
+    n_steps: Annotated[Count, Field(ge=1)] = 128
+    """Steps of each env per update."""
+    engine: EngineName = "auto"
+    """auto takes the compiled port where there is one and nothing in the recipe needs the host."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where the maths runs."""
+    vectorization: Literal["auto", "sync", "processes"] = "auto"
+    """How host envs are stepped: in this process or in spawned ones."""
+    workers: Annotated[Count, Field(ge=1)] | None = None
+    """Env processes; default: one per core."""
+    env: EnvSettings
+    """The environment."""
+    policy: PolicySettings = PolicySettings()
+    """The networks."""
+    normalize: NormalizeSettings = NormalizeSettings()
+    """Running normalisation of observations and rewards."""
+    algorithm: AlgorithmChoice
+    """In a file this block is called by its algorithm's name."""
+    stop: StopSettings = StopSettings()
+    """What ends the run before its budget."""
+    eval: EvalSettings = EvalSettings()
+    """Evaluation on the real Gymnasium env."""
+    checkpoints: CheckpointSettings = CheckpointSettings()
+    """When checkpoints are written."""
+    features: tuple[PartLike, ...] = ()
+    """Further features, by reference."""
+    imports: tuple[str, ...] = ()
+    """Modules imported before the env is made."""
+
+    @model_validator(mode="after")
+    def _check_rollout(self) -> Recipe:
+        check_rollout(self.algorithm.settings, self.n_envs, self.n_steps)
+        return self
+
+
+def check_rollout(settings: AlgorithmSettings, n_envs: int, n_steps: int) -> None:
+    """Raise ValueError where a rollout of n_envs x n_steps is impossible for the algorithm, or for any machine."""
+    if n_envs * n_steps > _LARGEST_ROLLOUT:
+        raise ValueError(
+            f"n_steps={n_steps} x {n_envs} envs is more than the {short(_LARGEST_ROLLOUT)} steps a rollout can hold"
+        )
+    settings.check_rollout(n_envs, n_steps)
