@@ -1,0 +1,1 @@
+"""The command line. Nothing here imports JAX or Gymnasium before a command needs it."""

@@ -1,0 +1,121 @@
+"""`gymlab config`: look at, check and tidy recipes and settings."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Show, check and format recipes; show settings.")
+
+RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")]
+OverridesArgument = Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def show(
+    recipe: RecipeArgument,
+    overrides: OverridesArgument = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")] = None,
+    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Print a recipe with every value decided.
+
+    Example: gymlab config show CartPole-v1:ppo learning_rate=1e-3
+    """
+    from gymlab.recipes.dump import dump_recipe, file_mapping
+    from gymlab.recipes.load import resolve
+    from gymlab.recipes.problems import shown_path
+
+    resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
+    source = None if resolved.source is None else shown_path(resolved.source)
+    if json:
+        found: dict[str, Any] = {"name": resolved.recipe.name, "source": source, "notes": resolved.notes}
+        found |= {"solved_at_source": resolved.solved_at_source, "recipe": file_mapping(resolved.recipe)}
+        typer.echo(json_module.dumps(found))
+        return
+    typer.echo(f"# {resolved.recipe.name} from {source or 'defaults'}")
+    for note in resolved.notes:
+        typer.echo(f"# note: {note}")
+    typer.echo(dump_recipe(resolved.recipe), nl=False)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(help="Recipe files; default: ./recipes/*.yaml")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Check every variant of recipe files and list all problems.
+
+    Example: gymlab config check recipes/CartPole-v1.yaml
+    """
+    from gymlab.core.errors import UserError
+    from gymlab.recipes.load import check_file
+    from gymlab.recipes.lookup import user_files
+
+    results, faults = [], []
+    for path in files or user_files():
+        try:
+            notes, problems = check_file(path), ""
+        except UserError as error:
+            notes, problems = [], str(error)
+            faults.append(problems)
+        results.append({"file": str(path), "problems": problems.splitlines(), "notes": notes})
+        if not json and not problems:
+            typer.echo("\n".join([f"ok: {path}", *(f"note: {note}" for note in notes)]))
+    if json:
+        typer.echo(json_module.dumps({"files": results}))
+        raise typer.Exit(2 if faults else 0)
+    if faults:
+        raise UserError("\n".join(faults))
+    if not results:
+        typer.echo("nothing to check: there is no recipe in ./recipes (gymlab init ENV writes one)")
+
+
+@app.command()
+def fmt(
+    files: Annotated[list[Path] | None, typer.Argument(help="Recipe files; default: ./recipes/*.yaml")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file is out of order.")] = False,
+) -> None:
+    """Put the keys of recipe files into canonical order; comments stay.
+
+    Example: gymlab config fmt recipes/*.yaml
+    """
+    from gymlab.recipes.format import format_file
+    from gymlab.recipes.lookup import user_files
+
+    changed = [path for path in files or user_files() if format_file(path, write=not check)]
+    for path in changed:
+        typer.echo(f"{'out of order' if check else 'formatted'}: {path}")
+    raise typer.Exit(1 if check and changed else 0)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a recipe file, for editors.
+
+    Example: gymlab config schema > recipe.schema.json
+    """
+    from gymlab.recipes.json_schema import recipe_file_schema
+
+    typer.echo(json_module.dumps(recipe_file_schema(), indent=2))
+
+
+@app.command()
+def where(json: JsonOption = False) -> None:
+    """Show every setting of gymlab.toml and where its value came from.
+
+    Example: gymlab config where
+    """
+    from gymlab.recipes.settings_file import where as settings
+
+    if json:
+        typer.echo(json_module.dumps([setting._asdict() for setting in settings()]))
+        return
+    for key, value, source in settings():
+        shown = ", ".join(value) or "none" if isinstance(value, list) else value
+        typer.echo(f"{key:<16}{shown}  ({source})")

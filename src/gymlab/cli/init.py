@@ -1,0 +1,28 @@
+"""`gymlab init`: a commented recipe to start from."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+
+def init(
+    recipe: Annotated[str, typer.Argument(metavar="ENV", help="ENV[:VARIANT]")],
+    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write ./recipes/ENV.yaml: the settings that would be used, each explained, ready to edit.
+
+    Example: gymlab init CartPole-v1
+    """
+    from gymlab.recipes.starter import write_starter
+
+    path, label = write_starter(recipe, imports=imports or (), force=force)
+    if json:
+        typer.echo(json_module.dumps({"path": str(path), "recipe": label}))
+        return
+    typer.echo(f"wrote {path}")
+    typer.echo(f"next: edit it, then gymlab train {label}")

@@ -1,0 +1,60 @@
+"""`gymlab`: one command line over everything."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gymlab.cli import config, envs, init, runs, train
+
+app = typer.Typer(
+    name="gymlab",
+    help="Train, prove, resume and share reinforcement-learning agents for Gymnasium environments.",
+    epilog="Start with: gymlab train CartPole-v1:ppo",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+app.command("train", rich_help_panel="Train")(train.train)
+app.command("resume", rich_help_panel="Train")(train.resume)
+app.command("init", rich_help_panel="Train")(init.init)
+app.command("eval", rich_help_panel="Look")(train.evaluate)
+app.add_typer(runs.app, name="runs", rich_help_panel="Look")
+app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
+app.add_typer(config.app, name="config", rich_help_panel="Maintain")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gymlab import __version__
+
+        typer.echo(f"gymlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Train, prove, resume and share reinforcement-learning agents for Gymnasium environments."""
+
+
+def main() -> None:
+    """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
+    from gymlab.core.errors import GymlabError
+
+    try:
+        app()
+    except GymlabError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

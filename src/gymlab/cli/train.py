@@ -1,0 +1,200 @@
+"""train, resume and eval."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.experiment.session import Result
+
+RecipeArgument = Annotated[
+    str | None,
+    typer.Argument(help="ENV[:VARIANT], e.g. CartPole-v1:ppo, my_package:MyEnv-v0 or recipes/mine.yaml:fast."),
+]
+Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, e.g. learning_rate=1e-3 n_envs=16.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
+Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value with the full key, e.g. ppo.gamma=0.99.")]
+
+
+def train(
+    recipe: RecipeArgument = None,
+    overrides: Overrides = None,
+    seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 0,
+    budget: Annotated[str | None, typer.Option(help="When to end, e.g. 100k, '1M env_steps', '10k vec_steps'.")] = None,
+    full_budget: Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")] = False,
+    sets: Sets = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Label of the run; may be given again.")] = None,
+    group: Annotated[str | None, typer.Option(help="Runs that belong together.")] = None,
+    note: Annotated[str | None, typer.Option(help="Free text kept with the run.")] = None,
+    resume: Annotated[str | None, typer.Option(help="RUN[/CHECKPOINT] to go on with.")] = None,
+    no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="With --resume: forget its moments.")] = False,
+    reschedule: Annotated[
+        bool, typer.Option("--reschedule", help="With --resume: stretch schedules to the new budget.")
+    ] = False,
+    init_from: Annotated[str | None, typer.Option(help="RUN[/CHECKPOINT] whose policy to start from.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, gymnasium or jax.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or gpu.")] = None,
+    imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+    jsonl: Jsonl = False,
+) -> None:
+    """Train an agent and leave a run directory behind.
+
+    Example: gymlab train CartPole-v1:ppo learning_rate=1e-3 --seed 1
+    """
+    if resume is not None:
+        _resume(
+            resume, [*_keys(recipe), *(overrides or []), *(sets or [])], budget, run_id,
+            full_budget=full_budget, no_optimizer=no_optimizer, reschedule=reschedule, output=_mode(quiet, json, jsonl),
+        )  # fmt: skip
+        return
+    if recipe is None:
+        recipe = _only_recipe()
+    from gymlab.experiment.launch import train as launch
+    from gymlab.experiment.session import Options
+    from gymlab.recipes.load import resolve
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.select import select_checkpoint
+
+    resolved = resolve(
+        recipe, overrides or [], sets=sets or [], budget=budget, engine=engine, device=device, imports=imports or []
+    )
+    root = runs_folder()
+    source = None if init_from is None else select_checkpoint(init_from, root, default="best")
+    options = Options(seed, run_id, full_budget, tuple(tag or ()), group, note)
+    screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
+    with screen:
+        result = launch(resolved.recipe, options, root, watchers=[screen], announce=screen.announce, init_from=source)
+    _finish(result, json=json or jsonl, quiet=quiet)
+
+
+def resume(
+    run: Annotated[str, typer.Argument(help="RUN[/CHECKPOINT]; an earlier checkpoint forks a new run.")] = "@last",
+    overrides: Overrides = None,
+    budget: Annotated[str | None, typer.Option(help="A new budget.")] = None,
+    full_budget: Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")] = False,
+    sets: Sets = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the new run, when it forks.")] = None,
+    no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="Forget the optimiser's moments.")] = False,
+    reschedule: Annotated[bool, typer.Option("--reschedule", help="Stretch schedules to the new budget.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    jsonl: Jsonl = False,
+) -> None:
+    """Go on with a run exactly where its last checkpoint left it.
+
+    Example: gymlab resume @last --budget 200k
+    """
+    _resume(
+        run, [*(overrides or []), *(sets or [])], budget, run_id,
+        full_budget=full_budget, no_optimizer=no_optimizer, reschedule=reschedule, output=_mode(quiet, json, jsonl),
+    )  # fmt: skip
+
+
+def evaluate(
+    run: Annotated[str, typer.Argument(help="RUN[/CHECKPOINT]; the best checkpoint by default.")] = "@last",
+    episodes: Annotated[int, typer.Option(help="Episodes of each way of acting.", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the episodes.", min=0)] = 7,
+    json: Json = False,
+) -> None:
+    """Score a run's policy on the real Gymnasium env, greedy and sampled.
+
+    Example: gymlab eval @last --episodes 100
+    """
+    from gymlab.experiment.score import score_run
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.select import select_checkpoint
+
+    paths, which = select_checkpoint(run, runs_folder(), default="best")
+    checkpoint, evaluation, exact = score_run(paths, which, episodes=episodes, seed=seed)
+    scores: dict[str, Any] = dict(evaluation.as_json())
+    if exact is not None:
+        scores["exact"] = exact
+    if json:
+        typer.echo(json_module.dumps({"run_id": paths.run_id, "checkpoint": checkpoint, "eval": scores}))
+        return
+    typer.echo(f"{paths.run_id}/{checkpoint}, seeds derived from {seed}")
+    for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
+        cut = f", {score.truncated} cut by the time limit" if score.truncated else ""
+        typer.echo(
+            f"  {mode:8} {score.mean:10.2f} ± {score.std:.2f} over {score.n} episodes of {score.length:.0f} steps{cut}"
+        )
+    if exact is not None:
+        typer.echo(f"  exact    {exact:10.4f} expected return of the greedy policy, from the transition table")
+    typer.echo(f"next: gymlab runs show {paths.run_id}")
+
+
+def _resume(
+    run: str, overrides: list[str], budget: str | None, run_id: str | None, *, full_budget: bool, no_optimizer: bool,
+    reschedule: bool, output: str,
+) -> None:  # fmt: skip
+    from gymlab.experiment.launch import Continuation, NothingToDo
+    from gymlab.experiment.launch import resume as go_on
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.select import select_checkpoint
+
+    paths, which = select_checkpoint(run, runs_folder(), default="last")
+    how = Continuation(
+        which=which,
+        overrides=tuple(overrides),
+        budget=budget,
+        optimizer=not no_optimizer,
+        full_budget=full_budget,
+        reschedule=reschedule,
+        run_id=run_id,
+        command=tuple(sys.argv),
+    )
+    screen = _screen(output, [])
+    try:
+        with screen:
+            result = go_on(paths, how, watchers=[screen], announce=screen.announce)
+    except NothingToDo as told:
+        typer.echo(str(told))
+        return
+    _finish(result, json=output in ("json", "jsonl"), quiet=output == "quiet")
+
+
+def _keys(first: str | None) -> list[str]:
+    """With --resume the first positional is an override too."""
+    return [] if first is None else [first]
+
+
+def _only_recipe() -> str:
+    """A bare `gymlab train` runs the recipe in ./recipes, if there is exactly one."""
+    from pathlib import Path
+
+    from gymlab.core.errors import UserError
+
+    found = sorted(Path("recipes").glob("*.yaml"))
+    if len(found) == 1:
+        return str(found[0])
+    told = f"./recipes holds {len(found)}" if found else "there is none in ./recipes"
+    raise UserError(f"which recipe? {told}: name one, e.g. `gymlab train CartPole-v1:ppo`")
+
+
+def _mode(quiet: bool, json: bool, jsonl: bool) -> Literal["quiet", "json", "jsonl", "people"]:
+    return "jsonl" if jsonl else "json" if json else "quiet" if quiet else "people"
+
+
+def _screen(mode: str, notes: list[str]) -> Any:
+    from gymlab.features.console import make_console
+
+    return make_console(mode, notes)
+
+
+def _finish(result: Result, *, json: bool, quiet: bool) -> None:
+    if json:
+        typer.echo(json_module.dumps(result.as_json()))
+    elif not quiet:
+        for line in result.summary():
+            typer.echo(line)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)

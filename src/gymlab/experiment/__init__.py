@@ -1,0 +1,1 @@
+"""The only place where everything is put together: a recipe becomes a run."""

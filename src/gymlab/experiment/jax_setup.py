@@ -1,0 +1,53 @@
+"""How JAX is set up in a gymlab process: synchronous on the CPU, with a compilation cache that outlives it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from gymlab.core.errors import UserError
+
+
+def set_up_jax(cache: Path) -> None:
+    """Call before the first computation; calling it again changes nothing."""
+    import jax
+
+    # A host loop waits for every action anyway: handing work to another thread only costs time.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax.config.update("jax_compilation_cache_dir", str(cache / f"xla-{_machine()}"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, str]:
+    """Which device the maths runs on ('cpu' or 'gpu') and why; makes it JAX's default."""
+    import jax
+
+    try:
+        gpus = jax.devices("gpu")
+    except RuntimeError:
+        gpus = []
+    if wanted == "gpu" and not gpus:
+        raise UserError("device: gpu was asked for but JAX sees none: install gymlab[cuda], or use device: cpu")
+    if wanted == "cpu" or not gpus:
+        name, why = "cpu", "asked for" if wanted == "cpu" else "no GPU found"
+    elif wanted == "auto" and host_engine and small:
+        name, why = "cpu", "a small network with host envs is faster there"
+    else:
+        name, why = "gpu", "asked for" if wanted == "gpu" else "found one"
+    jax.config.update("jax_default_device", (gpus if name == "gpu" else jax.devices("cpu"))[0])
+    return name, why
+
+
+def _machine() -> str:
+    """A cache made for one kind of CPU must not be read on another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        facts = "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+    except OSError:
+        import platform
+
+        facts = platform.machine() + platform.processor()
+    return hashlib.sha256(facts.encode()).hexdigest()[:12]

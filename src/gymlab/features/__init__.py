@@ -1,0 +1,1 @@
+"""What a run does beside learning: one file each, independent of each other, driven by events."""

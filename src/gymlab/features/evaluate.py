@@ -1,0 +1,75 @@
+"""Evaluation at a cadence, when asked for, and at the end; on a snapshot, on the real env."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gymlab.core.clock import Clock
+from gymlab.core.period import Period
+from gymlab.core.rng import generator
+from gymlab.rollout.evaluate import Evaluation
+from gymlab.training.events import (
+    Control,
+    Evaluated,
+    EvaluationKind,
+    EvaluationWanted,
+    Event,
+    Feature,
+    Measured,
+    Stopping,
+    Updated,
+)
+from gymlab.training.state import Policy
+
+Run = Callable[[Policy, EvaluationKind, int], Evaluation]  # (policy, kind, seed)
+
+
+class Evaluate(Feature):
+    name = "evaluate"
+
+    def __init__(self, run: Run, period: Period, *, seed: int, last_update: int) -> None:
+        self._run, self._period, self._seed, self._last_update = run, period, seed, last_update
+        self._latest: Evaluated | None = None
+
+    def due(self, updates: int) -> int:
+        return self._period.due(updates)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Updated):
+            # The last update of the budget is followed at once by the final evaluation.
+            if self._period.fires(event.clock.updates) and event.clock.updates < self._last_update:
+                self._evaluate("periodic", event.clock, control)
+        elif isinstance(event, EvaluationWanted):
+            self._evaluate(event.kind, event.clock, control)
+        elif isinstance(event, Stopping) and not event.interrupted:
+            self._finish(event.clock, control)
+
+    def _finish(self, clock: Clock, control: Control) -> None:
+        latest = self._latest
+        if latest is not None and latest.kind == "confirm" and latest.clock.updates == clock.updates:
+            control.emit(Evaluated(clock, "final", latest.evaluation))
+        else:
+            self._evaluate("final", clock, control)
+
+    def _evaluate(self, kind: EvaluationKind, clock: Clock, control: Control) -> None:
+        began = time.perf_counter()
+        snapshot = control.snapshot()
+        evaluation = self._run(snapshot.policy, kind, self._episode_seed(kind, clock))
+        values = {"time/evaluate": time.perf_counter() - began}
+        for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
+            values |= {
+                f"eval/{mode}_mean": score.mean,
+                f"eval/{mode}_std": score.std,
+                f"eval/{mode}_length": score.length,
+                f"eval/{mode}_episodes": float(score.n),
+            }
+        self._latest = Evaluated(clock, kind, evaluation)
+        control.emit(self._latest)
+        control.emit(Measured(clock, values))
+
+    def _episode_seed(self, kind: EvaluationKind, clock: Clock) -> int:
+        """Periodic evaluations share their episodes, so that they compare; a confirming one has its own."""
+        if kind == "periodic":
+            return self._seed
+        return int(generator(self._seed, "confirming evaluation", clock.updates).integers(2**31))
