@@ -62,6 +62,10 @@ class Parts:
     evaluator: Evaluator
     notes: list[str]
 
+    @property
+    def rollout_bytes(self) -> int:
+        return rollout_bytes(self.recipe, self.spaces)
+
     def period(self, cadence: Steps | Share, not_before: Steps | Share | None = None) -> Period:
         """A recipe's cadence in updates."""
         every, per_update = self._steps(cadence)
@@ -120,13 +124,24 @@ def build(
             agent, (CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps),), plan.hp_names
         )
     evaluator = Evaluator(_evaluation_engines(recipe, factory), transforms, agent.act, algorithm.initial_carry)
-    return Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, algorithm.notes())
+    notes = [*_told(recipe, chosen, plan), *algorithm.notes()]
+    return Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes)
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     """The algorithm and the normalising of a recipe, for an env with these spaces."""
     algorithm = algorithm_class(recipe.algorithm.name)(recipe.algorithm.settings, recipe.policy, spaces)
     return Agent(algorithm, Normalising(spaces.observation, **recipe.normalize.model_dump()))
+
+
+def _told(recipe: Recipe, chosen: Chosen, plan: Plan) -> list[str]:
+    """What `auto` and the budget came to, where it is not plain."""
+    notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
+    steps = plan.updates * plan.steps_per_update
+    steps *= plan.n_envs if recipe.budget.clock == "env_steps" else 1
+    if steps != recipe.budget.count:
+        notes.append(f"the budget ends at {steps} {recipe.budget.clock}: updates are whole")
+    return notes
 
 
 def algorithm_class(name: str) -> type[Algorithm]:

@@ -35,6 +35,14 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
 class View:
     """The numbers a person wants to see, kept current."""
 
@@ -212,7 +220,7 @@ def first_line(parts: Any) -> str:
         recipe.name,
         engine,
         chosen.device,
-        f"{recipe.n_envs}x{recipe.n_steps}",
+        f"{recipe.n_envs}x{recipe.n_steps} ({size(parts.rollout_bytes)})",
         str(recipe.budget),
         f"seed {parts.seed}",
         f"stops at {goal:g}" if goal is not None else "no stop threshold",

@@ -1,0 +1,109 @@
+"""A user's own algorithm, wrapper and feature, outside the package, train and resume."""
+
+import json
+
+MY_PPO = '''
+import jax.numpy as jnp
+
+from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.core.schedules import constant
+from gymlab.algorithms.settings import Positive
+
+
+class MySettings(PPOSettings):
+    pull: Positive = constant(0.1)
+    """How strongly logits are pulled to zero."""
+
+
+class MyPPO(PPO):
+    """PPO with a penalty on large log-probabilities."""
+
+    Settings = MySettings
+
+    def loss(self, params, batch, hp):
+        loss, metrics = super().loss(params, batch, hp)
+        extra = hp["pull"] * jnp.mean(self.network(params).distribution(batch.obs).log_p ** 2)
+        return loss + extra, {**metrics, "opt/pull": extra}
+'''
+
+MY_WRAPPER = """
+import gymnasium
+
+
+class W(gymnasium.RewardWrapper):
+    def __init__(self, env, factor=2.0):
+        super().__init__(env)
+        self.factor = factor
+
+    def reward(self, reward):
+        return self.factor * float(reward)
+"""
+
+MY_FEATURE = """
+from gymlab.training.events import Ended, Feature, Measured, Updated
+
+
+class Count(Feature):
+    name = "count"
+
+    def __init__(self, by=1):
+        self.by, self.total = by, 0
+
+    def __call__(self, event, control):
+        if isinstance(event, Updated):
+            self.total += self.by * len(event.rows)
+            control.emit(Measured(event.clock, {"env/count": float(self.total)}))
+
+    def state(self):
+        return {"total": self.total}
+
+    def restore(self, state):
+        self.total = state["total"]
+"""
+
+RECIPE = """
+env:
+  id: CartPole-v1
+  wrappers:
+    - ./my_wrapper.py:W: {factor: 3.0}
+variants:
+  mine:
+    budget: 512 env_steps
+    n_envs: 4
+    n_steps: 16
+    policy: {hidden: [8]}
+    eval: {episodes: 2, final_episodes: 2}
+    features: [./my_feature.py:Count: {by: 2}]
+    stop: {eval_return: 1e6}
+    ./my_ppo.py:MyPPO:
+      batch_size: 32
+      epochs: 2
+      pull: lin_0.2
+"""
+
+
+def test_a_users_algorithm_wrapper_and_feature_train_and_resume(cli):
+    for name, text in (("my_ppo.py", MY_PPO), ("my_wrapper.py", MY_WRAPPER), ("my_feature.py", MY_FEATURE)):
+        (cli.folder / name).write_text(text)
+    (cli.folder / "recipes").mkdir()
+    (cli.folder / "recipes/mine.yaml").write_text(RECIPE)
+    done = cli("train", "recipes/mine.yaml:mine", "--run-id", "one", "--json")
+    assert done.code == 0, done.err
+    result = json.loads(done.out.splitlines()[-1])
+    # One reward of 1 a step, times three: a return is three times the length.
+    assert result["eval"]["greedy"]["mean"] % 3 == 0
+    manifest = json.loads((cli.folder / "runs/one/manifest.json").read_text())
+    assert len(manifest["references"]) == 3
+    assert "wraps the Gymnasium env" in manifest["engine"]["engine_reason"]
+    more = cli("resume", "one", "--budget", "1024", "--json")
+    assert more.code == 0, more.err
+    assert cli("eval", "one", "--episodes", "2").code == 0
+
+    from gymlab.runs.metrics import MetricsReader
+    from gymlab.runs.paths import RunPaths
+
+    with MetricsReader(RunPaths(cli.folder / "runs/one").metrics) as reader:
+        rows = reader.read(["updates", "opt/pull", "hp/pull", "env/count"])
+    assert rows["env/count"][-1] == 2 * rows["updates"][-1] == 32
+    assert (rows["opt/pull"] > 0)[:8].all()
+    assert rows["hp/pull"][0] > rows["hp/pull"][4] > 0
