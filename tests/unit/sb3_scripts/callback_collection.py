@@ -8,7 +8,7 @@ from gymlab.sb3 import CallbackList, CheckpointCallback, EvalCallback, EveryNTim
 checkpoint_callback = CheckpointCallback(save_freq=1000, save_path="./logs/")
 eval_env = gym.make("CartPole-v1")
 eval_callback = EvalCallback(
-    eval_env, best_model_save_path="./logs/best_model", log_path="./logs/results", eval_freq=500, verbose=0
+    eval_env, best_model_save_path="./logs/best_model", log_path="./logs/results", eval_freq=1000, verbose=0
 )
 callback = CallbackList([checkpoint_callback, eval_callback])
 

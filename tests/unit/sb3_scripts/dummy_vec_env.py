@@ -1,14 +1,17 @@
-"""Vectorised envs: a list of functions, and a wrapper around each env of an id."""
+"""Vectorised envs: a list of functions, and what an info holds when an episode ends."""
 
 import gymnasium as gym
 
 from gymlab import PPO
-from gymlab.sb3 import DummyVecEnv, make_vec_env
+from gymlab.sb3 import DummyVecEnv
 
 env = DummyVecEnv([lambda: gym.make("CartPole-v1")])
 model = PPO("MlpPolicy", env)
 model.learn(total_timesteps=2048)
 
-limited = make_vec_env("CartPole-v1", n_envs=2, wrapper_class=gym.wrappers.TimeAwareObservation)
-model = PPO("MlpPolicy", limited, n_steps=256, batch_size=64, n_epochs=2)
-model.learn(total_timesteps=1024)
+obs = env.reset()
+for _ in range(200):
+    action, _states = model.predict(obs, deterministic=True)
+    obs, rewards, dones, infos = env.step(action)
+    if dones[0]:
+        assert infos[0]["terminal_observation"].shape == (4,)

@@ -8,7 +8,7 @@ from gymlab.sb3 import evaluate_policy
 env = gym.make("CartPole-v1", render_mode="rgb_array")
 
 model = PPO("MlpPolicy", env, verbose=1)
-model.learn(total_timesteps=int(1e4), progress_bar=True)
+model.learn(total_timesteps=int(4e3), progress_bar=True)  # 2e5 in the documentation
 model.save("dqn_lunar")
 del model
 
@@ -18,7 +18,7 @@ mean_reward, std_reward = evaluate_policy(model, model.get_env(), n_eval_episode
 
 vec_env = model.get_env()
 obs = vec_env.reset()
-for i in range(200):  # 1000 in the documentation
+for _ in range(200):  # 1000 in the documentation
     action, _states = model.predict(obs, deterministic=True)
     obs, rewards, dones, info = vec_env.step(action)
     vec_env.render("human")

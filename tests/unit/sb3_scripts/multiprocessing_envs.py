@@ -17,11 +17,11 @@ def make_env(env_id, rank, seed=0):
 
 if __name__ == "__main__":
     env_id = "CartPole-v1"
-    num_cpu = 4
+    num_cpu = 2  # 4 in the documentation
     vec_env = SubprocVecEnv([make_env(env_id, i) for i in range(num_cpu)])
 
     model = PPO("MlpPolicy", vec_env, verbose=1)
-    model.learn(total_timesteps=8_000)  # 25_000 in the documentation
+    model.learn(total_timesteps=4_096)  # 25_000 in the documentation
 
     obs = vec_env.reset()
     for _ in range(200):  # 1000 in the documentation

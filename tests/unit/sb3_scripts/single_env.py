@@ -1,12 +1,12 @@
-"""Gymnasium's own loop, with a model that was trained on the env's id."""
+"""Gymnasium's own loop, with the env that the model was trained on."""
 
 import gymnasium as gym
 
 from gymlab import PPO
 
-model = PPO("MlpPolicy", "CartPole-v1").learn(total_timesteps=2048)
-
 env = gym.make("CartPole-v1")
+model = PPO("MlpPolicy", env).learn(total_timesteps=2048)
+
 obs, info = env.reset(seed=0)
 for _ in range(200):
     action, _states = model.predict(obs, deterministic=True)

@@ -1,0 +1,83 @@
+"""What was compiled once in this process serves every model with the same settings: seeds in a loop, a loaded file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+
+from gymlab.core.keys import stream_key
+from gymlab.core.types import Array, Spaces, Tree
+from gymlab.experiment.build import SMALL_NETWORK, Parts, build, make_agent
+from gymlab.experiment.jax_setup import choose_device, set_up_jax
+from gymlab.recipes.schema import Recipe
+from gymlab.recipes.settings_file import cache_folder
+from gymlab.training.agent import Agent
+from gymlab.training.state import Policy
+
+_KEPT = 16  # programs of each kind
+
+
+class Acting(NamedTuple):
+    """An agent with its compiled functions."""
+
+    agent: Agent
+    act: Callable[..., Array]  # (policy, obs, carry, key, call, greedy) -> the policy's actions
+    begin: Callable[[Array], tuple[Tree, Tree]]  # key -> the first state of the algorithm and of the normaliser
+
+
+class _Key:
+    """Settings that are equal when they read the same."""
+
+    def __init__(self, recipe: Recipe, spaces: Spaces | None = None) -> None:
+        self.recipe, self.spaces = recipe, spaces
+        self._text = f"{recipe.model_dump_json()} {spaces}"
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._text == other._text
+
+
+def use_device(recipe: Recipe) -> None:
+    """Make the device of a recipe JAX's default again: another model may have chosen otherwise."""
+    small = max(recipe.policy.hidden, default=0) <= SMALL_NETWORK
+    choose_device(recipe.device, host_engine=recipe.engine != "jax", small=small)
+
+
+def acting(recipe: Recipe, spaces: Spaces) -> Acting:
+    """How a recipe's policy acts in envs with these spaces."""
+    set_up_jax(cache_folder())
+    return _acting(_Key(recipe, spaces))
+
+
+def compiled_parts(recipe: Recipe) -> Parts:
+    """The parts of a run on a compiled env: pure functions, so that several models may use the same ones."""
+    return _compiled_parts(_Key(recipe))
+
+
+@lru_cache(_KEPT)
+def _acting(key: _Key) -> Acting:
+    assert key.spaces is not None
+    agent, n_envs = make_agent(key.recipe, key.spaces), key.recipe.n_envs
+    return acting_of(agent, n_envs)
+
+
+def acting_of(agent: Agent, n_envs: int) -> Acting:
+    """The compiled functions of an agent."""
+
+    def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
+        return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
+
+    def _begin(key: Array) -> tuple[Any, Any]:  # named as in HostProgram, whose compiled code on disk then serves too
+        return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.normalising.init()
+
+    return Acting(agent, jax.jit(act), jax.jit(_begin))
+
+
+@lru_cache(_KEPT)
+def _compiled_parts(key: _Key) -> Parts:
+    return build(key.recipe, 0)

@@ -1,0 +1,48 @@
+"""`gymlab.load`: all that a service needs to act with a trained policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.errors import UserError
+from gymlab.sb3.algorithms import MODELS
+from gymlab.sb3.model_file import read_model, with_suffix
+from gymlab.sb3.predictor import Predictor
+from gymlab.sb3.programs import acting_of
+from gymlab.training.state import Policy
+
+
+class TrainedPolicy:
+    """A run's policy. Observations are taken as the policy sees them: after the recipe's transforms, if it has any."""
+
+    def __init__(self, predictor: Predictor, policy: Policy, run: str, checkpoint: str) -> None:
+        self._predictor, self._policy, self.run, self.checkpoint = predictor, policy, run, checkpoint
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[np.ndarray, Any]:
+        """The action for one observation, or one per row of a batch, as the env takes it."""
+        del episode_start
+        return self._predictor(self._policy, observation, deterministic=deterministic), state
+
+
+def load(what: str | Path) -> Any:
+    """A run (id, prefix, path, `@last`, `@best:ENV`; with `/best`, `/last` or `/50000` behind it) or a model's .zip."""
+    path = Path(what)
+    if path.suffix == ".zip" or (not path.is_dir() and with_suffix(path).is_file()):
+        kind = read_model(path).about.get("class")
+        if kind not in MODELS:
+            raise UserError(f"'{path}' holds a model of the unknown class {kind!r}")
+        return MODELS[kind].load(path)
+    from gymlab.experiment.score import load_run
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.select import select_checkpoint
+
+    paths, which = select_checkpoint(str(what), runs_folder())
+    parts, policy, checkpoint = load_run(paths, which)
+    parts.program.close()
+    predictor = Predictor(acting_of(parts.agent, parts.recipe.n_envs), parts.spaces, parts.seed)
+    return TrainedPolicy(predictor, policy, paths.run_id, checkpoint)
