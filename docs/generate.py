@@ -1,0 +1,236 @@
+"""Writes docs/reference/settings.md and cli.md from the typed code; `--check` exits 1 where they are stale."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import annotated_types
+import typer
+from pydantic.fields import FieldInfo
+from typer.models import ArgumentInfo
+
+from gymlab.algorithms.catalogue import ALGORITHMS
+from gymlab.algorithms.settings import Positive, Share
+from gymlab.cli.main import app
+from gymlab.core.schedules import Schedule
+from gymlab.core.settings import Settings
+from gymlab.envs.settings import Part
+from gymlab.envs.wrappers import WRAPPERS, load_wrapper
+from gymlab.recipes.schema import Recipe, Steps
+from gymlab.recipes.schema import Share as ShareOfBudget
+
+HERE = Path(__file__).parent / "reference"
+NOTICE = "<!-- Written by docs/generate.py (make docs) from the code: edit it there. -->"
+POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
+
+
+def main(check: bool) -> int:
+    """Write the pages, or only say which would change."""
+    stale = []
+    for name, text in {"settings.md": settings_page(), "cli.md": cli_page()}.items():
+        path = HERE / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(f"{'stale' if check else 'wrote'}: docs/reference/{name}{' (run make docs)' if check else ''}")
+    return int(check and bool(stale))
+
+
+def settings_page() -> str:
+    """Every key of a recipe, block by block."""
+    top = {name: field for name, field in Recipe.model_fields.items() if name not in ("name", "algorithm")}
+    habits = ", ".join(
+        f"{algorithm.Settings.default_n_steps or 'the time limit'} for `{name}`"
+        for name, algorithm in ALGORITHMS.items()
+    )
+    parts = [
+        NOTICE,
+        "# Settings",
+        "Every key of a recipe. A file has an `env` block and named `variants`; a variant holds the keys below, an "
+        "`env` block of its own where it differs, `extends: VARIANT`, and one block called by its algorithm's name. "
+        "On the command line a key is given as `key=value`, by its last name (`learning_rate=1e-3`) or in full "
+        "(`--set ppo.learning_rate=1e-3`). `KEY+` appends to an inherited list.",
+        "A *number* may be written `1e-3`, `100k`, `1M` or `10%`. *Steps* name their clock (`1M env_steps`, "
+        "`10k vec_steps`); without one they count env_steps. A *schedule* is a number, `lin_X`, "
+        "`{start, end, from, to, shape, min}` or `[[progress, value], ...]`. A *part* is a name or a reference "
+        "(`module:Name`, `./file.py:Name`), alone or with arguments: `{frame_stack: 4}`, `{frame_stack: {k: 4}}`.",
+        "## The variant",
+        table(("key", "type", "default", "meaning"), map(settings_row, top, top.values())),
+        f"`n_steps` by default: {habits}.",
+    ]
+    blocks = {name: field.annotation for name, field in Recipe.model_fields.items() if is_settings(field.annotation)}
+    for name, block in blocks.items():
+        if name != "algorithm":
+            parts += section(f"`{name}`", block)
+    for name, algorithm in ALGORITHMS.items():
+        parts += section(f"`{name}`", algorithm.Settings)
+    parts += ["## Wrappers and transforms", table(("name", "arguments", "kind", "meaning"), wrapper_rows())]
+    return "\n\n".join(parts) + "\n"
+
+
+def section(title: str, block: Any) -> list[str]:
+    rows = (settings_row(name, field) for name, field in block.model_fields.items())
+    return [f"## {title}", summary(block.__doc__), table(("key", "type", "default", "meaning"), rows)]
+
+
+def settings_row(name: str, field: FieldInfo) -> tuple[str, ...]:
+    kind = "block" if is_settings(field.annotation) else kind_of(field.annotation, field.metadata)
+    return f"`{name}`", kind, default_of(field, kind), summary(field.description)
+
+
+def wrapper_rows() -> Iterator[tuple[str, ...]]:
+    for name in sorted(WRAPPERS):
+        wrapper = load_wrapper(name)
+        if isinstance(wrapper, type) and issubclass(wrapper, Settings):
+            fields = wrapper.model_fields.items()
+            given = [f"`{key}`{'' if field.is_required() else f' = `{plain(field.default)}`'}" for key, field in fields]
+            kind = "transform"
+        else:
+            given = [f"`{key}` = `{value}`" for key, value in defaults_of(wrapper).items()]
+            kind = "wrapper"
+        # A wrapper's module begins with how it is written in a recipe, in backquotes, and a colon.
+        about = re.split(r"`\)?: ", summary(sys.modules[wrapper.__module__].__doc__), maxsplit=1)[1]
+        yield f"`{name}`", ", ".join(given), kind, about
+
+
+def defaults_of(wrapper: Any) -> dict[str, Any]:
+    names = wrapper.__init__.__code__.co_varnames[2 : wrapper.__init__.__code__.co_argcount]
+    return dict(zip(names, wrapper.__init__.__defaults__ or (), strict=True))
+
+
+def kind_of(annotation: Any, metadata: list[Any]) -> str:
+    """A type as people say it."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return kind_of(args[0], [*args[1:], *metadata])
+    if origin in (Union, types.UnionType):
+        if set(args) == {Steps, ShareOfBudget}:
+            return "steps or share"
+        return " or ".join(kind_of(arg, metadata) for arg in args if arg is not type(None))
+    if origin is Literal:
+        return ", ".join(f"`{arg}`" for arg in args)
+    if origin is tuple:
+        return f"list of {kind_of(args[0], [])}s"
+    if annotation is Schedule:
+        return "schedule" + (" ≥ 0" if POSITIVE in metadata else " in [0, 1]" if SHARE in metadata else "")
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", Part: "part", Steps: "steps"}
+    if annotation in names:
+        return names[annotation] + bounds(metadata)
+    return "mapping" if origin is dict else "anything"
+
+
+def bounds(metadata: list[Any]) -> str:
+    for limit in [inner for item in metadata for inner in getattr(item, "metadata", [item])]:
+        if isinstance(limit, annotated_types.Ge):
+            return f" ≥ {limit.ge}"
+        if isinstance(limit, annotated_types.Gt):
+            return f" > {limit.gt}"
+    return ""
+
+
+def default_of(field: FieldInfo, kind: str) -> str:
+    if kind == "block":
+        return "see below"
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    return "–" if default in (None, (), {}) else f"`{plain(default)}`"
+
+
+def plain(value: Any) -> str:
+    if isinstance(value, Schedule):
+        return str(value.written)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def is_settings(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Settings) and annotation not in (Steps, Part)
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    parts = [
+        NOTICE,
+        "# Commands",
+        "`gymlab COMMAND --help` prints the same. Exit codes: 0 done, 1 the run failed, 2 the input is wrong, 130 and "
+        "143 stopped by a signal after a clean checkpoint.",
+    ]
+    for name, function in commands("gymlab", app):
+        about, _, example = inspect.getdoc(function).partition("Example: ")  # type: ignore[union-attr]
+        given = list(parameters(function))
+        usage = " ".join([name, *(p.shown for p in given if p.positional), *(["[OPTIONS]"] if given else [])])
+        parts += [f"## {name}", " ".join(about.split()), f"```text\n{usage}\n```"]
+        if given:
+            rows = ((f"`{p.shown}`", p.value, p.default, p.help) for p in given)
+            parts.append(table(("parameter", "value", "default", "meaning"), rows))
+        parts.append(f"Example: `{' '.join(example.split())}`")
+    return "\n\n".join(parts) + "\n"
+
+
+def commands(name: str, group: typer.Typer) -> Iterator[tuple[str, Any]]:
+    """What a group does by itself, its commands, and those of the groups below it."""
+    alone = group.registered_callback
+    if alone is not None and alone.invoke_without_command is True:
+        yield name, alone.callback
+    for command in group.registered_commands:
+        assert command.callback is not None
+        yield f"{name} {command.name or command.callback.__name__.replace('_', '-')}", command.callback
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from commands(f"{name} {below.name}", below.typer_instance)
+
+
+class Parameter(NamedTuple):
+    """An argument or option as a row of a table."""
+
+    shown: str
+    value: str
+    default: str
+    help: str
+    positional: bool
+
+
+def parameters(function: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if get_origin(hints[name]) is not Annotated:
+            continue  # the context
+        base, info = get_args(hints[name])[:2]
+        kinds = [kind for kind in get_args(base) if kind is not type(None)] or [base]
+        several = any(get_origin(kind) is list for kind in [base, *kinds])
+        required = parameter.default is inspect.Parameter.empty
+        if isinstance(info, ArgumentInfo):
+            bare = (info.metavar or name.upper()).strip("[]").removesuffix(" ...")
+            bare = f"{bare} ..." if several else bare
+            shown, value = bare if required else f"[{bare}]", ""
+        else:
+            named = [text for text in (info.default, *(info.param_decls or ())) if isinstance(text, str)]
+            shown = ", ".join(named) or f"--{name.replace('_', '-')}"
+            value = "" if bool in kinds else info.metavar or {int: "N", Path: "PATH"}.get(kinds[0], "TEXT")
+        default = "required" if required else f"`{parameter.default}`" if parameter.default else "–"
+        default = "`0`" if parameter.default == 0 and int in kinds and bool not in kinds else default
+        yield Parameter(shown, value, default, summary(info.help), isinstance(info, ArgumentInfo))
+
+
+def summary(text: str | None) -> str:
+    """The first paragraph in one line."""
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def table(head: tuple[str, ...], rows: Any) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))
