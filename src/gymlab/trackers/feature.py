@@ -1,0 +1,90 @@
+"""What a run tells its trackers: that it started, which checkpoint is the best, that it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gymlab.core.clock import Clock
+from gymlab.trackers.follow import Follower
+from gymlab.training.events import (
+    Checkpointed,
+    Control,
+    Ended,
+    Event,
+    Feature,
+    Measured,
+    Started,
+    Stopping,
+    Updated,
+)
+
+FINISH_SECONDS = 20.0
+HURRY_SECONDS = 3.0  # after a signal or an error: less than the grace a run has to end in
+
+
+class Tracker(Feature):
+    """Rows reach the trackers through the store alone. To be left after the store's writer has closed it."""
+
+    name = "tracker"
+
+    def __init__(self, followers: Sequence[Follower], on_start: Callable[[], None] = lambda: None) -> None:
+        self._followers, self._on_start = followers, on_start
+        self._latest = 0
+        self._hurry = False
+
+    def describe(self) -> list[str]:
+        """Where the copies go, for the first line of the run."""
+        return [follower.sink.describe() for follower in self._followers]
+
+    def media(self, path: Path, clock: Clock) -> None:
+        """A clip of the policy as it was at `clock`."""
+        for follower in self._followers:
+            follower.media(path, clock)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Stopping | Ended):
+            self._hurry = self._hurry or control.interrupted
+        if isinstance(event, Started):
+            self._latest = event.clock.updates + 1
+            self._on_start()
+        elif isinstance(event, Updated):
+            self._latest = event.clock.updates
+        for follower in self._followers:
+            if isinstance(event, Started):
+                follower.begin(event.clock)
+            elif isinstance(event, Updated):
+                follower.go_on()
+            elif isinstance(event, Measured) and 0 < event.clock.updates < self._latest:
+                follower.amend(event.clock.updates, event.metrics)
+            elif isinstance(event, Checkpointed) and "best" in event.kinds:
+                follower.artifact(event.path, ("best",))
+            elif isinstance(event, Ended):
+                follower.pause()
+
+    def copy(self, at: Clock, best: Path | None, seconds: float) -> None:
+        """A run that is over, as a whole or what is missing of it."""
+        self._on_start()
+        for follower in self._followers:
+            follower.begin(at)
+            follower.go_on()
+            if best is not None:
+                follower.artifact(best, ("best",))
+        self.close(seconds)
+
+    def close(self, seconds: float, *, failed: bool = False) -> None:
+        """Let the copies catch up and close; all of them together take this long at most."""
+        for follower in self._followers:
+            follower.end(seconds, failed=failed)
+        for follower in self._followers:
+            follower.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(HURRY_SECONDS if self._hurry or error is not None else FINISH_SECONDS, failed=error is not None)

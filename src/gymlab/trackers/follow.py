@@ -1,0 +1,187 @@
+"""Keeping a copy up to date: a thread reads what the run's store holds and hands it to a sink.
+
+The store is the queue: nothing is dropped and nothing piles up in memory. A sink that was away, and a run that was
+killed, are caught up with in the same way as a run that goes well: from the last step the sink holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from gymlab.core.clock import Clock
+from gymlab.core.errors import GymlabError
+from gymlab.runs.metric_rows import StoredRow, rows_after, update_at
+from gymlab.runs.paths import RunPaths
+from gymlab.trackers.sink import Sink, read_info
+
+log = logging.getLogger(__name__)
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 5.0  # after the first failure, then twice as long each time
+LONGEST_RETRY_SECONDS = 300.0
+SENDING_SHARE = 0.7  # of the time for ending; the rest is for closing
+BATCH = 256  # rows between two looks at the clock
+REMEMBERED = 4096  # rows whose names are kept, to know what came late
+EVERYTHING = 2**62
+
+Extra = Callable[[], bool]  # sends something that is no row; False: not yet
+
+
+class Follower(threading.Thread):
+    """One copy of one run. Its methods take no time, whatever the sink does; `wait` takes what `end` was given."""
+
+    def __init__(self, sink: Sink, paths: RunPaths) -> None:
+        super().__init__(name=f"gymlab-{sink.name}", daemon=True)
+        self.sink, self._paths = sink, paths
+        self._at, self._upto = Clock(), 0
+        self._extras: deque[Extra] = deque()
+        self._best: tuple[Path, tuple[str, ...]] | None = None
+        self._ending, self._reading = threading.Event(), threading.Lock()
+        self._paused = self._open = self._warned = self._failed = False
+        self._enough = self._deadline = 0.0
+        self._retry_at, self._retry = 0.0, RETRY_SECONDS
+        self._last = self._held = 0  # update and step
+        self._sent: dict[int, frozenset[str]] = {}
+
+    def begin(self, at: Clock) -> None:
+        """The run starts, or goes on, here. What the store may still hold beyond is about to be cut off."""
+        self._at, self._upto = at, at.updates
+        self.start()
+
+    def go_on(self) -> None:
+        """The store holds nothing but this run's past."""
+        self._upto = EVERYTHING
+
+    def amend(self, update: int, names: Iterable[str]) -> None:
+        """Values were measured for a row that may have been sent already."""
+        self._extras.append(partial(self._send_late, update, frozenset(names)))
+
+    def media(self, path: Path, clock: Clock) -> None:
+        """A clip of the policy as it was at `clock`."""
+        self._extras.append(partial(self._send_media, path, clock.vec_steps))
+
+    def artifact(self, path: Path, aliases: tuple[str, ...]) -> None:
+        """A checkpoint; only the newest is worth sending."""
+        self._best = (path, aliases)
+
+    def pause(self) -> None:
+        """Leave the store alone until the end, so that its writer can close it."""
+        with self._reading:
+            self._paused = True
+
+    def end(self, seconds: float, *, failed: bool) -> None:
+        """The run is over: send the rest and close, in this time."""
+        self._failed, now = failed, time.monotonic()
+        self._enough, self._deadline = now + SENDING_SHARE * seconds, now + seconds
+        self._upto, self._paused = EVERYTHING, False
+        self._ending.set()
+
+    def wait(self) -> None:
+        """Until the copy is closed or time is up."""
+        if self.ident is None:
+            return
+        self.join(max(0.0, self._deadline - time.monotonic()))
+        if self.is_alive():
+            self.sink.abandon()
+            self._warn("it did not finish in time")
+
+    def run(self) -> None:
+        ending = False
+        while not ending:
+            ending = self._ending.wait(POLL_SECONDS)
+            if ending or (not self._paused and time.monotonic() >= self._retry_at):
+                self._guarded(self._catch_up)
+        if self._open:
+            left = max(0.1, self._deadline - time.monotonic())
+            self._guarded(lambda: self.sink.finish(left, failed=self._failed))
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # whatever a tracker does wrong, the run goes on
+            self._open = False
+            self._retry_at, self._retry = time.monotonic() + self._retry, min(2 * self._retry, LONGEST_RETRY_SECONDS)
+            self._warn(str(error) if isinstance(error, GymlabError) else f"{type(error).__name__}: {error}")
+
+    def _warn(self, told: str) -> None:
+        if not self._warned:
+            log.warning("%s: %s; training is not affected, every row is in metrics.db", self.sink.name, told)
+        self._warned = True
+
+    def _catch_up(self) -> None:
+        if not self._open:
+            self._held = self.sink.start(read_info(self._paths), self._at)
+            self._last = update_at(self._paths.metrics, self._held)
+            self._open = True
+        while self._send_rows():
+            pass
+        self._send_extras()
+        self._send_best()
+
+    def _send_extras(self) -> None:
+        for _ in range(len(self._extras)):
+            if self._out_of_time():
+                return
+            if self._extras[0]() or self._ending.is_set():
+                self.sink.flush()
+                self._extras.popleft()
+            else:
+                self._extras.rotate(-1)
+
+    def _send_best(self) -> None:
+        best = self._best
+        if best is None or self._out_of_time():
+            return
+        if best[0].is_dir():  # else pruned, and a better one is coming
+            self.sink.artifact(*best)
+            self.sink.flush()
+        if self._best is best:
+            self._best = None
+
+    def _out_of_time(self) -> bool:
+        return self._ending.is_set() and time.monotonic() > self._enough
+
+    def _send_rows(self) -> bool:
+        """Some rows more; whether there may be others."""
+        rows = self._rows(self._last, self._upto)
+        sent = []
+        for row in rows:
+            if self._out_of_time():
+                break
+            if row.clock.vec_steps > self._held:
+                self.sink.row(*row)
+            sent.append(row)
+        self.sink.flush()
+        for row in sent:
+            self._last = row.clock.updates
+            self._sent[self._last] = frozenset(row.metrics)
+            if len(self._sent) > REMEMBERED:
+                del self._sent[next(iter(self._sent))]
+        return len(sent) == BATCH
+
+    def _rows(self, after: int, upto: int) -> list[StoredRow]:
+        with self._reading:
+            if self._paused:
+                return []
+            return rows_after(self._paths.metrics, after, upto, BATCH, settled=not self._ending.is_set())
+
+    def _send_late(self, update: int, names: frozenset[str]) -> bool:
+        late = names - self._sent.get(update, frozenset())
+        for clock, metrics in self._rows(update - 1, update):
+            known = self._at.vec_steps < clock.vec_steps <= self._held  # from before the run was resumed
+            values = {name: value for name, value in metrics.items() if name in late and not known}
+            if late <= metrics.keys() or self._ending.is_set():
+                if values:
+                    self.sink.row(clock, values)
+                return True
+        return not late
+
+    def _send_media(self, path: Path, step: int) -> bool:
+        if path.is_file():
+            self.sink.media(path, step)
+        return True
