@@ -9,25 +9,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.recipes.load import check_file, resolve
-
-GOOD = """\
-env:
-  id: CartPole-v1
-  solved_at: 475
-variants:
-  ppo:
-    budget: 100k env_steps
-    n_envs: 8
-    n_steps: 32
-    policy: {hidden: [64, 64], activation: tanh}
-    ppo:
-      learning_rate: lin_1e-3
-      batch_size: 64
-      epochs: 4
-  fast:
-    extends: ppo
-    n_envs: 16
-"""
+from tests.recipe_files import GOOD
 
 # what: (text to replace, replacement, line of the problem, what the message must contain)
 BROKEN: dict[str, tuple[str, str, int, list[str]]] = {

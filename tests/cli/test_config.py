@@ -14,29 +14,13 @@ from gymlab.core.errors import UserError
 from gymlab.recipes import settings_file
 from gymlab.recipes.json_schema import recipe_file_schema
 from gymlab.recipes.load import resolve
+from tests.recipe_files import write_recipe
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty current folder, with no settings of the user's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for variable in ("GYMLAB_RUNS", "GYMLAB_CACHE", "GYMLAB_CONFIG"):
-        monkeypatch.delenv(variable, raising=False)
-    return tmp_path
-
-
-def _recipe(folder: Path, text: str, name: str = "recipes/mine.yaml") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def cli(folder):
+def cli(clean_folder):
     from typer.testing import CliRunner
 
     from gymlab.cli.config import app
@@ -44,20 +28,20 @@ def cli(folder):
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
-def test_show_prints_a_recipe_that_loads_again(cli, folder):
+def test_show_prints_a_recipe_that_loads_again(cli, clean_folder):
     shown = cli("show", "CartPole-v1:a2c", "gamma=0.9")
     assert shown.exit_code == 0
-    (folder / "again.yaml").write_text(shown.output)
+    (clean_folder / "again.yaml").write_text(shown.output)
     assert resolve("again.yaml").recipe == resolve("CartPole-v1:a2c", ["gamma=0.9"]).recipe
     answer = json.loads(cli("show", "CartPole-v1", "--json").output)
     assert (answer["name"], answer["solved_at_source"]) == ("CartPole-v1:ppo", "recipe")
 
 
-def test_check_goes_through_all_files_and_variants(cli, folder):
+def test_check_goes_through_all_files_and_variants(cli, clean_folder):
     assert "nothing to check" in cli("check").output
-    good = _recipe(folder, "env: {id: CartPole-v1}\nvariants: {ppo: }\n", "recipes/good.yaml")
-    assert cli("check").output.strip() == f"ok: {good.relative_to(folder)}"
-    _recipe(folder, "env: {id: CartPole-v1}\nvariants: {ppo: , b: {pop: }}\n", "recipes/bad.yaml")
+    good = write_recipe(clean_folder, "env: {id: CartPole-v1}\nvariants: {ppo: }\n", "recipes/good.yaml")
+    assert cli("check").output.strip() == f"ok: {good.relative_to(clean_folder)}"
+    write_recipe(clean_folder, "env: {id: CartPole-v1}\nvariants: {ppo: , b: {pop: }}\n", "recipes/bad.yaml")
     answer = cli("check", "--json")
     assert answer.exit_code == 2
     problems = {row["file"]: row["problems"] for row in json.loads(answer.output)["files"]}
@@ -66,20 +50,20 @@ def test_check_goes_through_all_files_and_variants(cli, folder):
     assert isinstance(cli("check").exception, UserError)
 
 
-def test_fmt_check_exits_with_1_until_formatted(cli, folder):
-    _recipe(folder, "variants: {ppo: }\nenv: {id: CartPole-v1}\n")
+def test_fmt_check_exits_with_1_until_formatted(cli, clean_folder):
+    write_recipe(clean_folder, "variants: {ppo: }\nenv: {id: CartPole-v1}\n")
     assert cli("fmt", "--check").exit_code == 1
     assert cli("fmt").exit_code == 0
     assert cli("fmt", "--check").exit_code == 0
 
 
-def test_schema_and_where_print_json(cli, folder):
+def test_schema_and_where_print_json(cli, clean_folder):
     assert json.loads(cli("schema").output) == recipe_file_schema()
     assert {row["key"] for row in json.loads(cli("where", "--json").output)} == set(settings_file.KEYS)
     assert "runs" in cli("where").output
 
 
-def test_settings_and_formatting_need_neither_jax_nor_gymnasium(folder):
+def test_settings_and_formatting_need_neither_jax_nor_gymnasium(clean_folder):
     code = (
         "import sys; import gymlab.recipes.settings_file, gymlab.cli.config, gymlab.cli.init;"
         "print([name for name in ('jax', 'gymnasium', 'pydantic') if name in sys.modules])"

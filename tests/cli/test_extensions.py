@@ -2,6 +2,10 @@
 
 import json
 
+from gymlab.runs.checkpoints import load_checkpoint
+from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.paths import RunPaths
+
 MY_PPO = '''
 import jax.numpy as jnp
 
@@ -61,6 +65,26 @@ class Count(Feature):
         self.total = state["total"]
 """
 
+MY_ENCODER = '''
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Waves(eqx.Module):
+    """Sines of random projections of a flat observation."""
+
+    weight: jax.Array
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key, space):
+        self.size = 6
+        self.weight = jax.random.normal(key, (*space.shape, self.size))
+
+    def __call__(self, obs):
+        return jnp.sin(obs @ self.weight)
+'''
+
 RECIPE = """
 env:
   id: CartPole-v1
@@ -71,7 +95,7 @@ variants:
     budget: 512 env_steps
     n_envs: 4
     n_steps: 16
-    policy: {hidden: [8]}
+    policy: {hidden: [8], encoder: ./my_encoder.py:Waves}
     eval: {episodes: 2, final_episodes: 2}
     features: [./my_feature.py:Count: {by: 2}]
     stop: {eval_return: 1e6}
@@ -82,8 +106,16 @@ variants:
 """
 
 
-def test_a_users_algorithm_wrapper_and_feature_train_and_resume(cli):
-    for name, text in (("my_ppo.py", MY_PPO), ("my_wrapper.py", MY_WRAPPER), ("my_feature.py", MY_FEATURE)):
+FILES = {
+    "my_ppo.py": MY_PPO,
+    "my_wrapper.py": MY_WRAPPER,
+    "my_feature.py": MY_FEATURE,
+    "my_encoder.py": MY_ENCODER,
+}
+
+
+def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
+    for name, text in FILES.items():
         (cli.folder / name).write_text(text)
     (cli.folder / "recipes").mkdir()
     (cli.folder / "recipes/mine.yaml").write_text(RECIPE)
@@ -91,19 +123,18 @@ def test_a_users_algorithm_wrapper_and_feature_train_and_resume(cli):
     assert done.code == 0, done.err
     result = json.loads(done.out.splitlines()[-1])
     # One reward of 1 a step, times three: a return is three times the length.
-    assert result["eval"]["greedy"]["mean"] % 3 == 0
+    assert 2 * result["eval"]["greedy"]["mean"] % 3 == 0  # two episodes
     manifest = json.loads((cli.folder / "runs/one/manifest.json").read_text())
-    assert len(manifest["references"]) == 3
+    assert len(manifest["references"]) == 4
     assert "wraps the Gymnasium env" in manifest["engine"]["engine_reason"]
     more = cli("resume", "one", "--budget", "1024", "--json")
     assert more.code == 0, more.err
     assert cli("eval", "one", "--episodes", "2").code == 0
 
-    from gymlab.runs.metrics import MetricsReader
-    from gymlab.runs.paths import RunPaths
-
     with MetricsReader(RunPaths(cli.folder / "runs/one").metrics) as reader:
         rows = reader.read(["updates", "opt/pull", "hp/pull", "env/count"])
     assert rows["env/count"][-1] == 2 * rows["updates"][-1] == 32
     assert (rows["opt/pull"] > 0)[:8].all()
+    names = load_checkpoint(RunPaths(cli.folder / "runs/one"), "last").policy
+    assert names["weights/policy_trunk.encoder.weight"].shape == (4, 6)
     assert rows["hp/pull"][0] > rows["hp/pull"][4] > 0

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from tests.running import assert_same_run, environment, metric_rows
 
 from gymlab.runs.checkpoints import load_checkpoint, steps
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
+from tests.running import assert_same_run, environment, metric_rows
 
 TINY = [
     "n_envs=4", "n_steps=16", "batch_size=32", "epochs=2", "policy.hidden=[8]", "eval.episodes=2",

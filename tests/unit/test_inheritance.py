@@ -11,25 +11,9 @@ from gymlab.envs.settings import Part
 from gymlab.recipes.dump import dump_recipe
 from gymlab.recipes.load import load_yaml_text, read_run_recipe, resolve
 from gymlab.recipes.schema import Steps
+from tests.recipe_files import write_recipe
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty current folder, with no settings of the user's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for variable in ("GYMLAB_RUNS", "GYMLAB_CACHE", "GYMLAB_CONFIG"):
-        monkeypatch.delenv(variable, raising=False)
-    return tmp_path
-
-
-def _recipe(folder: Path, text: str, name: str = "recipes/mine.yaml") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 FAMILY = """\
@@ -63,8 +47,8 @@ variants:
 
 
 @pytest.fixture
-def family(folder):
-    _recipe(folder, FAMILY, "family.yaml")
+def family(clean_folder):
+    write_recipe(clean_folder, FAMILY, "family.yaml")
 
     def load(variant):
         return resolve(f"family.yaml:{variant}").recipe
@@ -111,28 +95,31 @@ class MyPPO(PPO):
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_a_users_algorithm_inherits_what_its_settings_class_does(folder, beside):
-    (folder / "recipes").mkdir()
-    (folder / ("recipes/my_ppo.py" if beside else "my_ppo.py")).write_text(ALGORITHM_FILE)
-    _recipe(folder, "env: {id: CartPole-v1}\nvariants:\n  mine:\n    extends: ppo\n    ./my_ppo.py:MyPPO: {spice: 2}\n")
+def test_a_users_algorithm_inherits_what_its_settings_class_does(clean_folder, beside):
+    (clean_folder / "recipes").mkdir()
+    (clean_folder / ("recipes/my_ppo.py" if beside else "my_ppo.py")).write_text(ALGORITHM_FILE)
+    write_recipe(
+        clean_folder,
+        "env: {id: CartPole-v1}\nvariants:\n  mine:\n    extends: ppo\n    ./my_ppo.py:MyPPO: {spice: 2}\n",
+    )
     recipe = resolve("CartPole-v1:mine").recipe
     assert recipe.algorithm.name == ("./recipes/my_ppo.py:MyPPO" if beside else "./my_ppo.py:MyPPO")
     assert recipe.algorithm.settings.spice == 2
     assert recipe.algorithm.settings.epochs == 20  # of the package's tuned PPO
     assert resolve("CartPole-v1:mine", ["spice=3"]).recipe.algorithm.settings.spice == 3
-    (folder / "out.yaml").write_text(dump_recipe(recipe))
-    assert read_run_recipe(folder / "out.yaml") == recipe
+    (clean_folder / "out.yaml").write_text(dump_recipe(recipe))
+    assert read_run_recipe(clean_folder / "out.yaml") == recipe
 
 
-def test_a_variant_called_like_an_algorithm_may_run_a_relative_of_it(folder):
-    (folder / "my_ppo.py").write_text(ALGORITHM_FILE)
-    _recipe(folder, "env: {id: CartPole-v1}\nvariants:\n  ppo:\n    ./my_ppo.py:MyPPO: {}\n")
+def test_a_variant_called_like_an_algorithm_may_run_a_relative_of_it(clean_folder):
+    (clean_folder / "my_ppo.py").write_text(ALGORITHM_FILE)
+    write_recipe(clean_folder, "env: {id: CartPole-v1}\nvariants:\n  ppo:\n    ./my_ppo.py:MyPPO: {}\n")
     assert resolve("CartPole-v1").recipe.algorithm.name == "./my_ppo.py:MyPPO"
 
 
-def test_a_users_recipe_extends_ours(folder):
-    _recipe(
-        folder,
+def test_a_users_recipe_extends_ours(clean_folder):
+    write_recipe(
+        clean_folder,
         "env: {id: CartPole-v1}\nvariants:\n  ppo: {extends: ppo, n_envs: 16}\n  wide: {extends: ppo, n_steps: 64}\n",
     )
     assert resolve("CartPole-v1").recipe.n_envs == 16
@@ -141,7 +128,7 @@ def test_a_users_recipe_extends_ours(folder):
     assert (wide.n_envs, wide.n_steps, wide.algorithm.settings.epochs) == (16, 64, 20)
 
 
-def test_an_empty_block_changes_nothing(folder):
+def test_an_empty_block_changes_nothing(clean_folder):
     text = "env: {id: CartPole-v1}\nvariants:\n  ppo:\n    policy: {hidden: [3]}\n    ppo: {gamma: 0.5}\n"
     recipe = load_yaml_text(text + "  b:\n    extends: ppo\n    policy:\n    ppo:\n", "b")
     assert (recipe.policy.hidden, recipe.algorithm.settings.gamma.start) == ((3,), 0.5)

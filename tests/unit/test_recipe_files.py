@@ -13,33 +13,8 @@ from gymlab.recipes.format import format_file, format_text
 from gymlab.recipes.json_schema import recipe_file_schema
 from gymlab.recipes.load import read_run_recipe, resolve
 from gymlab.recipes.merge import FIELDS
-from gymlab.recipes.problems import Problems
-from gymlab.recipes.source import read_text
 from gymlab.recipes.starter import starter, write_starter
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty current folder, with no settings of the user's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for variable in ("GYMLAB_RUNS", "GYMLAB_CACHE", "GYMLAB_CONFIG"):
-        monkeypatch.delenv(variable, raising=False)
-    return tmp_path
-
-
-def _recipe(folder: Path, text: str, name: str = "recipes/mine.yaml") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def _plain(text: str):
-    problems = Problems()
-    node = read_text(text, "t.yaml", problems)
-    assert not problems
-    return node.plain()
+from tests.recipe_files import plain, write_recipe
 
 
 @pytest.mark.parametrize(
@@ -53,34 +28,34 @@ def _plain(text: str):
         ("Blackjack-v1", ["env.kwargs.sab=true", "actions=['off', \"1\"]", "log_std_init=-0.1"]),
     ],
 )
-def test_a_recipe_loads_back_equal(reference, overrides, folder):
+def test_a_recipe_loads_back_equal(reference, overrides, clean_folder):
     recipe = resolve(reference, overrides).recipe
-    path = folder / "recipe.yaml"
+    path = clean_folder / "recipe.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")
     assert read_run_recipe(path) == recipe
     assert resolve("recipe.yaml").recipe == recipe
     assert format_text(dump_recipe(recipe)) == dump_recipe(recipe)
 
 
-def test_a_recipe_with_a_name_of_its_own_keeps_it(folder):
+def test_a_recipe_with_a_name_of_its_own_keeps_it(clean_folder):
     recipe = resolve("CartPole-v1").recipe.model_copy(update={"name": "from a script"})
-    (folder / "recipe.yaml").write_text(dump_recipe(recipe))
-    assert read_run_recipe(folder / "recipe.yaml") == recipe
+    (clean_folder / "recipe.yaml").write_text(dump_recipe(recipe))
+    assert read_run_recipe(clean_folder / "recipe.yaml") == recipe
 
 
-def test_text_that_looks_like_a_number_stays_text_when_written(folder):
+def test_text_that_looks_like_a_number_stays_text_when_written(clean_folder):
     recipe = resolve("CartPole-v1").recipe
     recipe = recipe.model_copy(
         update={"env": recipe.env.model_copy(update={"kwargs": {"a": "100k", "b": "5", "c": 5.0}})}
     )
-    (folder / "recipe.yaml").write_text(dump_recipe(recipe))
-    again = read_run_recipe(folder / "recipe.yaml").env.kwargs
+    (clean_folder / "recipe.yaml").write_text(dump_recipe(recipe))
+    again = read_run_recipe(clean_folder / "recipe.yaml").env.kwargs
     assert again == {"a": "100k", "b": "5", "c": 5.0}
     assert isinstance(again["c"], float)
 
 
 @pytest.mark.parametrize("reference", ["CartPole-v1", "Pendulum-v1:a2c", "Blackjack-v1"])
-def test_a_starter_says_what_each_key_does_and_gives_the_same_recipe(reference, folder):
+def test_a_starter_says_what_each_key_does_and_gives_the_same_recipe(reference, clean_folder):
     before = resolve(reference).recipe
     path, name = write_starter(reference)
     text = path.read_text()
@@ -109,8 +84,8 @@ class Arm(MyEnv):
 """
 
 
-def test_a_starter_for_a_users_own_env_finds_it_again(folder):
-    (folder / "my_env.py").write_text(ENV_FILE)
+def test_a_starter_for_a_users_own_env_finds_it_again(clean_folder):
+    (clean_folder / "my_env.py").write_text(ENV_FILE)
     path, _ = write_starter("./my_env.py:Arm")
     assert resolve(str(path)).recipe == resolve("./my_env.py:Arm").recipe
     assert starter(resolve("./my_env.py:Arm").recipe) == path.read_text()
@@ -188,7 +163,7 @@ def test_formatting_twice_changes_nothing():
 
 
 def test_formatting_never_changes_what_a_recipe_says():
-    assert _plain(format_text(UNTIDY)) == _plain(UNTIDY)
+    assert plain(format_text(UNTIDY)) == plain(UNTIDY)
 
 
 def test_formatting_refuses_what_it_cannot_keep():
@@ -198,8 +173,8 @@ def test_formatting_refuses_what_it_cannot_keep():
         format_text("env: [", "x.yaml")
 
 
-def test_checking_the_format_writes_nothing(folder):
-    path = _recipe(folder, UNTIDY)
+def test_checking_the_format_writes_nothing(clean_folder):
+    path = write_recipe(clean_folder, UNTIDY)
     assert format_file(path, write=False)
     assert path.read_text() == UNTIDY
     assert format_file(path, write=True)

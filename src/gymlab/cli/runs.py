@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from gymlab.runs.facts import Facts
     from gymlab.runs.paths import RunPaths
 
-app = typer.Typer(help="List, show, export, tag and remove runs.")
+app = typer.Typer(help="List, show, compare, plot, export, tag and remove runs.")
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last, @best or @best:ENV.")]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN ...", help="Runs, each as in `runs show`.")]
+Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates or seconds.")]
+Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over this share of the axis, e.g. 0.05.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -22,7 +26,7 @@ _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed
 
 @app.callback(invoke_without_command=True)
 def runs(context: typer.Context, last: Last = None, as_json: Json = False) -> None:
-    """List, show, export, tag and remove runs.
+    """List, show, compare, plot, export, tag and remove runs.
 
     Example: gymlab runs --last 5 --json
     """
@@ -53,19 +57,80 @@ def list_runs(last: Last = None, as_json: Json = False) -> None:
 
 
 @app.command()
-def show(run: Run, as_json: Json = False) -> None:
-    """Show a run: status, origin, checkpoints, newest metrics.
+def show(
+    run: Run,
+    every: Annotated[bool, typer.Option("--all", help="Every metric of the last row.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a run: result, settings, newest metrics, curves, checkpoints and what to do next.
 
     Example: gymlab runs show @last
     """
-    facts = _facts(_select(run))
+    from gymlab.recipes.keys import default_settings
+    from gymlab.runs.page import page, page_data
+    from gymlab.runs.registry import summarize
+
+    (facts,) = _read([run])
     if as_json:
-        _print_json(facts)
+        known = {"run": summarize(facts.paths), "folder": str(facts.paths.root), "status": facts.status}
+        known |= {"manifest": facts.manifest, "checkpoints": facts.checkpoints, "metrics": facts.measured.last}
+        _print_json({**known, **page_data(facts)})
         return
-    for heading, part in facts.items():
-        typer.echo(f"{heading}:" + ("" if isinstance(part, dict) else f" {_printable(part)}"))
-        for name, value in part.items() if isinstance(part, dict) else ():
-            typer.echo(f"  {_printable(name)}: {_printable(value)}")
+    defaults = default_settings(facts.settings, of_algorithm=False)
+    typer.echo("\n".join(page(facts, defaults, every_metric=every)))
+
+
+@app.command()
+def compare(
+    runs: Runs,
+    axis: Axis = "vec_steps",
+    metric: Annotated[str | None, typer.Option("--metric", help="What to plot; default: the return.")] = None,
+    smooth: Smooth = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Compare runs: scores, what was set differently, and one metric overlaid.
+
+    Example: gymlab runs compare run-a run-b --axis env_steps
+    """
+    from gymlab.runs import compare as comparison
+
+    name = metric or "roll/return_mean"
+    facts = _read(runs, [name], axis)
+    if as_json:
+        _print_json({"axis": axis, **comparison.data(facts, name)})
+    else:
+        typer.echo("\n".join(comparison.page(facts, name, smooth)))
+
+
+@app.command()
+def plot(
+    runs: Runs,
+    metric: Annotated[list[str] | None, typer.Option("--metric", help="What to plot; may be given again.")] = None,
+    axis: Axis = "vec_steps",
+    smooth: Smooth = 0.0,
+    text: Annotated[bool, typer.Option("--text", help="As text (the default).")] = False,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a picture to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Plot metrics of one or several runs, as text or as a picture.
+
+    Example: gymlab runs plot @last --metric opt/entropy --png entropy.png
+    """
+    from gymlab.runs import compare as comparison
+    from gymlab.runs import sections
+
+    facts = _read(runs, metric, axis, points=1000 if png else 400)
+    if png is not None:
+        _write_picture(facts, metric, png, smooth)
+    names = metric or ([] if len(facts) == 1 else ["roll/return_mean"])
+    if as_json:
+        shown = names or list(facts[0].measured.curves)
+        curves = {f.run_id: {name: sections.curve_data(comparison.curve_of(f, name)) for name in shown} for f in facts}
+        _print_json({"axis": axis, "curves": curves, "png": None if png is None else str(png)})
+    elif text or png is None:
+        blocks = [comparison.overlay(facts, name, smooth) for name in names]
+        blocks = blocks or [sections.return_plot(facts[0]), sections.sparklines(facts[0])]
+        typer.echo("\n\n".join("\n".join(block) for block in blocks))
 
 
 @app.command()
@@ -144,27 +209,35 @@ def _select(run: str) -> RunPaths:
     return select_run(run, runs_folder())
 
 
-def _facts(paths: RunPaths) -> dict[str, Any]:
-    from gymlab.core.errors import RunError
-    from gymlab.runs.checkpoints import read_index, steps
-    from gymlab.runs.manifest import read_manifest
-    from gymlab.runs.metrics import MetricsReader
-    from gymlab.runs.registry import summarize
-    from gymlab.runs.status import read_status
+def _read(runs: list[str], metrics: list[str] | None = None, axis: str = "vec_steps", points: int = 400) -> list[Facts]:
+    """Runs as they stand, with curves of these metrics, or of those worth showing."""
+    from gymlab.recipes.keys import read_settings
+    from gymlab.runs.facts import read_facts
 
+    paths = {selected.root: selected for selected in map(_select, runs)}.values()
+    return [read_facts(p, read_settings(p.inside(p.recipe)), metrics=metrics, axis=axis, points=points) for p in paths]
+
+
+def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, smooth: float) -> None:
+    from gymlab.core.errors import UserError
+    from gymlab.runs import files, pictures
+    from gymlab.runs.report import known_bounds
+    from gymlab.runs.sections import returns, shown
+
+    limits = known_bounds(facts[0])
+    if metrics or len(facts) > 1:
+        evaluated = [name for name in returns(facts[0]) if all(name in run.measured.curves for run in facts)]
+        panels = pictures.side_by_side(facts, metrics or evaluated, limits)
+    else:
+        panels = pictures.overview(facts[0], limits)
+    title = " · ".join(dict.fromkeys(shown(run.name) for run in facts)) + (
+        f" · {facts[0].run_id}" if len(facts) == 1 else f" · {len(facts)} runs"
+    )
     try:
-        with MetricsReader(paths.metrics) as reader:
-            newest = reader.last()
-    except RunError:
-        newest = {}
-    return {
-        "run": summarize(paths),
-        "folder": str(paths.root),
-        "status": read_status(paths),
-        "manifest": read_manifest(paths),
-        "checkpoints": {**read_index(paths), "env_steps": steps(paths)},
-        "metrics": newest,
-    }
+        files.write_bytes(target, pictures.draw(panels, title, smooth=smooth))
+    except OSError as error:
+        raise UserError(f"cannot write '{target}': {error.strerror}") from error
+    typer.echo(f"picture written to {target}", err=True)
 
 
 def _print_json(value: Any) -> None:

@@ -175,6 +175,8 @@ class Recipe(Settings):
     """In a file this block is called by its algorithm's name."""
     stop: StopSettings = StopSettings()
     """What ends the run before its budget."""
+    on_nan: Literal["stop", "skip"] = "stop"
+    """An update in which numbers go bad (NaN, infinity) ends the run, or is left out while the envs go on."""
     eval: EvalSettings = EvalSettings()
     """Evaluation on the real Gymnasium env."""
     checkpoints: CheckpointSettings = CheckpointSettings()

@@ -1,0 +1,34 @@
+"""`gymlab report`: a run's report, made from its folder at any time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")
+    ] = "@last",
+    write: Annotated[bool, typer.Option("--write", help="Also replace report.md and report.json in the run.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the report of a run: result, score, curves, settings, time and how to make it again.
+
+    Example: gymlab report @last
+    """
+    from gymlab.recipes.keys import default_settings, read_settings
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.facts import read_facts
+    from gymlab.runs.files import strict_json
+    from gymlab.runs.report import build_report, known_bounds, write_report
+    from gymlab.runs.select import select_run
+
+    paths = select_run(run, runs_folder())
+    settings = read_settings(paths.inside(paths.recipe))
+    facts = read_facts(paths, settings)
+    made = build_report(facts, default_settings(settings, of_algorithm=True), known_bounds(facts))
+    if write:
+        write_report(paths, made)
+    typer.echo(strict_json(made.data) if as_json else made.markdown, nl=as_json)

@@ -1,0 +1,48 @@
+"""report.md and report.json when a run ends, and its score beside its other results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gymlab.core.errors import GymlabError
+from gymlab.core.metrics.bounds import Context, bounds
+from gymlab.runs.facts import read_facts
+from gymlab.runs.report import build_report, write_report
+from gymlab.runs.store import RunStore
+from gymlab.training.events import Control, Ended, Event, Feature
+
+log = logging.getLogger(__name__)
+
+
+class Report(Feature):
+    """Works from the store alone, once everything else has been told of the end."""
+
+    name = "report"
+
+    def __init__(
+        self, store: RunStore, settings: Mapping[str, Any], defaults: Mapping[str, Any], context: Context
+    ) -> None:
+        self._store, self._settings, self._defaults, self._context = store, settings, defaults, context
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Ended):
+            # The status and the last rows are written by others who are told of the end: the report comes after them.
+            control.emit(ReportWanted(event.clock))
+        elif isinstance(event, ReportWanted):
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            facts = read_facts(self._store.paths, self._settings)
+            limits = {name: bounds(name, self._context) for name in facts.measured.names}
+            score = facts.score
+            self._store.note(auc=score.auc, steps_to_threshold=score.steps_to_threshold)
+            write_report(self._store.paths, build_report(facts, self._defaults, limits))
+        except (GymlabError, OSError) as error:  # the run itself is whole
+            log.warning("the report could not be written (%s): `gymlab report %s` makes it", error, self._store.run_id)
+
+
+class ReportWanted(Event):
+    """Everyone has been told that the run has ended."""

@@ -1,0 +1,120 @@
+"""What a numerical fault leaves behind: `faults/<update>/` with the rollout, the state before the update and a report.
+
+rollout.safetensors, state.safetensors, recipe.yaml and fault.json, which holds the hashes of the others. No pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gymlab.core.errors import RunError
+from gymlab.runs import files, platform, tensors
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.redact import redact, redact_tree
+
+ROLLOUT, STATE, RECIPE, REPORT = "rollout.safetensors", "state.safetensors", "recipe.yaml", "fault.json"
+FORMAT = 1
+Arrays = Mapping[str, np.ndarray]
+_NAME = re.compile(r"[0-9]{6,18}")
+_TEMP = ".tmp-"
+
+
+class Bundle(NamedTuple):
+    """A bundle, its report read and nothing else yet."""
+
+    path: Path
+    report: dict[str, Any]
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / RECIPE
+
+    def rollout(self) -> dict[str, np.ndarray]:
+        return self._tensors(ROLLOUT)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return self._tensors(STATE)
+
+    def _tensors(self, name: str) -> dict[str, np.ndarray]:
+        data = files.read_bytes(self.path / name)
+        if files.sha256(data) != self.report["files"].get(name):
+            raise RunError(f"bundle {self.path.name} is damaged: {name} does not match its hash")
+        try:
+            return tensors.decode(data)
+        except ValueError as error:
+            raise RunError(f"bundle {self.path.name} is damaged: {name}: {error}") from error
+
+
+def write_bundle(
+    paths: RunPaths, update: int, *, rollout: Arrays, state: Arrays, recipe: str, report: Mapping[str, Any]
+) -> Path:
+    """Write a bundle, whole or not at all; one of the same update is replaced."""
+    folder = paths.root / "faults"
+    paths.inside(folder).mkdir(exist_ok=True)
+    for left in folder.glob(f"{_TEMP}*"):  # by a process that was killed: this one holds the run's lock
+        shutil.rmtree(left, ignore_errors=True)
+    target, temp = folder / f"{update:06}", folder / f"{_TEMP}{secrets.token_hex(4)}"
+    temp.mkdir()
+    try:
+        contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: redact(recipe).encode()}
+        hashes = {name: files.sha256(data) for name, data in contents.items()}
+        told = {"format": FORMAT, "update": update, **redact_tree(report), "files": hashes}
+        for name, data in {**contents, REPORT: files.dump_json(told).encode()}.items():
+            files.write_new(temp / name, data, lambda: None)
+        if target.exists():
+            shutil.rmtree(target)
+        os.rename(temp, target)
+        platform.fsync_folder(folder)
+    except BaseException:
+        shutil.rmtree(temp, ignore_errors=True)
+        raise
+    return target
+
+
+def bundles(paths: RunPaths) -> list[Path]:
+    """The bundles of a run, newest update first."""
+    folder = paths.inside(paths.root / "faults")
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()), reverse=True)
+
+
+def read_bundle(path: Path) -> Bundle:
+    """A bundle's report, checked for the shape that readers rely on; RunError where it is damaged."""
+    try:
+        report = files.read_json(path / REPORT)
+    except OSError as error:
+        raise RunError(f"bundle {path.name} cannot be read: {error.strerror}") from error
+    expected = {"update": int, "env_steps": int, "vec_steps": int, "seed": int, "told": str, "findings": list}
+    expected |= {"advice": list, "hp": dict, "tensors": list, "files": dict}
+    sound = isinstance(report, dict) and report.get("format") == FORMAT
+    if not sound or not all(isinstance(report.get(key), kind) for key, kind in expected.items()):
+        raise RunError(f"bundle {path.name} is damaged: {REPORT} is not what was written")
+    return Bundle(path, report)
+
+
+def statistics(arrays: Arrays) -> list[dict[str, Any]]:
+    """Of each tensor: name, shape, least and greatest finite number, and how many are NaN or infinite."""
+    return [{"name": name, **_described(np.asarray(array))} for name, array in arrays.items()]
+
+
+def _described(array: np.ndarray) -> dict[str, Any]:
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    bad = array.size - finite.size
+    nan = int(np.isnan(array).sum()) if bad else 0
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "min": finite.min().item() if finite.size else None,
+        "max": finite.max().item() if finite.size else None,
+        "nan": nan,
+        "inf": bad - nan,
+    }

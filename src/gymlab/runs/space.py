@@ -1,0 +1,126 @@
+"""Room on the disk: what a run is going to take, and what to say when there is none left."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gymlab.core.errors import RunError, UserError
+from gymlab.runs.checkpoints import steps
+from gymlab.runs.paths import RunPaths
+
+_ROW_BYTES = 1536  # of one update in the metric store: about a hundred numbers
+_OVERHEAD_BYTES = 6 * 2**20  # SQLite's write-ahead log grows to 4 MiB; the log, the manifest, the status
+_MARGIN_BYTES = 2**20  # SQLite tells not always why it could not write; with less than this left, we know
+
+
+_FULL = "the disk is full"
+_READ_ONLY = "the run's folder can no longer be written"
+_FAILS = "the disk fails"
+
+
+class DiskFault(RunError):
+    """Nothing more can be written; what was saved before is intact."""
+
+
+class Room(NamedTuple):
+    """What a run takes on the disk."""
+
+    checkpoint: int  # bytes of one
+    keep: int  # periodic ones
+    updates: int
+
+    @property
+    def checkpoints(self) -> int:
+        """The most there are at a time: those that are kept, the best, the last and the one being written."""
+        return self.keep + 3
+
+    @property
+    def needed(self) -> int:
+        return self.checkpoints * self.checkpoint + self.updates * _ROW_BYTES + _OVERHEAD_BYTES
+
+
+def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
+    """UserError unless a run has room in the runs folder, which need not exist yet; `held` bytes are its own already.
+
+    Nothing is written.
+    """
+    place = folder.absolute()
+    while not os.path.lexists(place):
+        place = place.parent
+    needed = max(room.needed - held, room.checkpoint + _OVERHEAD_BYTES)
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError:  # a file system that does not say: the run will find out
+        return
+    told = f"the run needs about {_size(needed)} there and {_size(free)} are free"
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        why = "a read-only folder" if place.is_dir() else "a file"
+        where = "" if place == folder.absolute() else f" in '{place}'"
+        raise UserError(
+            f"runs folder '{folder}' cannot be written: it is {why}{where} ({told}): set $GYMLAB_RUNS to another"
+        )
+    if free < needed:
+        raise UserError(
+            f"runs folder '{folder}' has too little room: {told} ({room.checkpoints} checkpoints of "
+            f"{_size(room.checkpoint)}, {room.updates} rows of metrics): free some space, set checkpoints.keep lower "
+            "or $GYMLAB_RUNS to another folder"
+        )
+
+
+@contextlib.contextmanager
+def disk_faults_told(paths: RunPaths | None = None) -> Iterator[None]:
+    """Where the disk is the reason of an error, say so, and what is left of the run at `paths`."""
+    try:
+        yield
+    except Exception as error:
+        reasons = list(_reasons(error))
+        why = next((why for reason in reasons if (why := _why(reason, paths)) is not None), None)
+        if why is None:
+            raise
+        told = next((str(reason) for reason in reasons if isinstance(reason, DiskFault)), None)
+        raise DiskFault(told or _message(why, paths)) from error
+
+
+def _message(why: str, paths: RunPaths | None) -> str:
+    remedy = "free some space" if why == _FULL else "put that right"
+    if paths is None:
+        return f"{why}: the run could not start; {remedy} and try again"
+    saved = steps(paths)
+    if not saved:
+        return f"{why} ({paths.root}): no checkpoint was saved yet; {remedy} and start the run again"
+    return (
+        f"{why} ({paths.root}): the last checkpoint {saved[0]} is intact; {remedy} and run: "
+        f"gymlab resume {paths.run_id}"
+    )
+
+
+def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _why(error: BaseException, paths: RunPaths | None) -> str | None:
+    """What is wrong with the disk, if that is what an error comes from."""
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            left = 0 if paths is None else shutil.disk_usage(paths.root).free
+            return _FULL if left < _MARGIN_BYTES else _FAILS
+        return {sqlite3.SQLITE_FULL: _FULL, sqlite3.SQLITE_READONLY: _READ_ONLY}.get(code)
+    if isinstance(error, OSError):
+        return {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EROFS: _READ_ONLY, errno.EIO: _FAILS}.get(
+            error.errno or 0
+        )
+    return None
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
