@@ -24,3 +24,13 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GYMLAB_RUNS", str(tmp_path / "runs"))
     return tmp_path
+
+
+@pytest.fixture
+def clean_folder(tmp_path, monkeypatch):
+    """An empty current folder, with no settings of the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for variable in ("GYMLAB_RUNS", "GYMLAB_CACHE", "GYMLAB_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path

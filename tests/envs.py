@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
@@ -243,9 +244,87 @@ class Shrinks(Forever):
         return np.ones(3, np.float32), 1.0, False, False, {}
 
 
+class Faulty(gymnasium.Env):
+    """Shows its random number and its step, and fails at step k of the episodes that its seed draws, in one of `WAYS`.
+
+    With `once` (the path of a file) only the first of all faults, in any process, happens.
+    """
+
+    observation_space = spaces.Box(0.0, 1.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, way: str = "raise", k: int = 5, share: float = 1.0, once: str | None = None) -> None:
+        self.way, self.k, self.share, self.once = way, k, share, once
+
+    def reset(self, *, seed=None, options=None) -> tuple[Obs, dict]:
+        super().reset(seed=seed)
+        self.steps, self.draw = 0, self.np_random.random(dtype=np.float32)
+        self.fails = bool(self.np_random.random() < self.share)
+        if self.way == "reset" and self.fails and self._happens():
+            raise RuntimeError("no reset today")
+        return self._obs(), {}
+
+    def _obs(self) -> np.ndarray:
+        return np.array([self.draw, self.steps / 100], np.float32)
+
+    def _happens(self) -> bool:
+        if self.once is None:
+            return True
+        try:
+            os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def step(self, action) -> Step:
+        self.steps += 1
+        obs, reward = self._obs(), float(action)
+        if self.way != "reset" and self.fails and self.steps == self.k and self._happens():
+            fault = WAYS[self.way]()
+            obs, reward = (obs, fault) if self.way == "reward" else (fault, reward)
+        return obs, reward, self.steps == 40, False, {}
+
+
+class Trips(gymnasium.Wrapper):
+    """Raises at step k of one episode in eight, as its seed says."""
+
+    def __init__(self, env: gymnasium.Env, k: int = 15) -> None:
+        super().__init__(env)
+        self.k = k
+
+    def reset(self, *, seed=None, options=None) -> tuple[Obs, dict]:
+        self.trips, self.steps = seed is not None and seed % 8 == 0, 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action) -> Step:
+        self.steps += 1
+        if self.trips and self.steps == self.k:
+            _raise()
+        return super().step(action)
+
+
+def _raise() -> None:
+    raise RuntimeError("the simulator fell over")
+
+
+WAYS = {
+    "raise": _raise,
+    "hang": lambda: time.sleep(3600),
+    "spin": lambda: sum(range(10**13)),  # in C code that keeps the interpreter to itself
+    "exit": lambda: os._exit(3),
+    "nan": lambda: np.full(2, np.nan, np.float32),
+    "infinity": lambda: np.array([0.0, np.inf], np.float32),
+    "shape": lambda: np.zeros(1, np.float32),  # which NumPy would broadcast
+    "dtype": lambda: np.zeros(2, np.complex64),
+    "reward": lambda: float("nan"),
+    "reset": lambda: None,
+}
+
+
 _LIMITS = {
     "BothEnds": (BothEnds, None),
     "Custom": (Custom, 32),
+    "Faulty": (Faulty, 100),
     "Forever": (Forever, 10),
     "Identity": (Identity, 32),
     "Masked": (MaskedWalk, 20),

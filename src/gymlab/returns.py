@@ -27,15 +27,7 @@ def gae(
 ) -> Array:
     """Generalised advantage estimates; `next_values` are V(s') of the true successors."""
     delta = rewards + gamma * next_values * ~terminated - values
-    decay = gamma * lam * ~(terminated | truncated)
-
-    def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        delta_t, decay_t = step
-        running = delta_t + decay_t * running
-        return running, running
-
-    _, advantages = lax.scan(back, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=_UNROLL)
-    return advantages
+    return _sum_back(delta, gamma * lam * ~(terminated | truncated))
 
 
 def monte_carlo(
@@ -45,14 +37,17 @@ def monte_carlo(
 
     Where an episode is still open at the last row its sums are partial: the caller leaves those rows out.
     """
-    ends = terminated | truncated
     bonus = rewards + gamma * end_values * truncated
-    decay = gamma * ~ends
+    return _sum_back(bonus, gamma * ~(terminated | truncated))
+
+
+def _sum_back(gain: Array, decay: Array) -> Array:
+    """sum[t] = gain[t] + decay[t] * sum[t + 1], from the last row to the first."""
 
     def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        bonus_t, decay_t = step
-        running = bonus_t + decay_t * running
+        gain_t, decay_t = step
+        running = gain_t + decay_t * running
         return running, running
 
-    _, sums = lax.scan(back, jnp.zeros_like(bonus[0]), (bonus, decay), reverse=True, unroll=_UNROLL)
+    _, sums = lax.scan(back, jnp.zeros_like(gain[0]), (gain, decay), reverse=True, unroll=_UNROLL)
     return sums

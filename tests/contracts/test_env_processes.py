@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.stepping import actions, dump, play, sync
 
 from gymlab.core.errors import RunError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.processes import ProcessEngine, choose_vectorization
 from gymlab.envs.settings import EnvSettings
+from tests.stepping import actions, dump, play, sync
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "LunarLander-v3", "tests.envs:Custom-v0"])

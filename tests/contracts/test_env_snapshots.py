@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import gymnasium
 import numpy as np
 import pytest
-from tests.stepping import Make, actions, engine_maker, play, sync
 
 from gymlab.envs.buffers import leaves
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.settings import EnvSettings
+from tests.stepping import Make, actions, engine_maker, play, sync
 
 
 @pytest.fixture(params=["sync", "processes"])

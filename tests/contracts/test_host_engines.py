@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import gymnasium
 import numpy as np
 import pytest
-from tests.stepping import Make, actions, dump, engine_maker, play, sync
 
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Masked
 from gymlab.envs.buffers import leaves
+from tests.stepping import Make, actions, dump, engine_maker, play, sync
 
 
 @pytest.fixture(params=["sync", "processes"])

@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+
 from tests.running import assert_same_run, gymlab, last_json, start
 
 SMALL = ["policy.hidden=[16,16]", "eval.episodes=2", "eval.final_episodes=3", "eval.every=25%", "--full-budget"]

@@ -34,7 +34,7 @@ class Stepped:
     """A JAX engine behind the host engine's door, drawing from the keys a compiled rollout draws from."""
 
     def __init__(self, engine):
-        self.engine, self.n_envs, self.spaces = engine, engine.n_envs, engine.spaces
+        self.engine, self.n_envs, self.spaces, self.restarts = engine, engine.n_envs, engine.spaces, 0
         self._step = jax.jit(engine.step)
 
     def begin(self, key):

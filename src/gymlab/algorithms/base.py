@@ -11,6 +11,7 @@ from gymlab.algorithms import optimiser
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
 from gymlab.policies.actor_critic import ActorCritic
+from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.flat import FlatNetwork, Params
 from gymlab.policies.settings import PolicySettings
 
@@ -23,8 +24,8 @@ class Algorithm(ABC):
 
     Settings: ClassVar[type[AlgorithmSettings]]
 
-    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces) -> None:
-        self.settings, self.policy_settings, self.spaces = settings, policy, spaces
+    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = Flatten) -> None:
+        self.settings, self.policy_settings, self.spaces, self.encoder = settings, policy, spaces, encoder
 
     def notes(self) -> list[str]:
         """What a user should know of these settings on this env, printed when a run starts."""
@@ -72,9 +73,9 @@ class ActorCriticAlgorithm(Algorithm):
     in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
     """
 
-    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces) -> None:
-        super().__init__(settings, policy, spaces)
-        self.network = FlatNetwork(lambda key: ActorCritic(key, spaces, policy))
+    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = Flatten) -> None:
+        super().__init__(settings, policy, spaces, encoder)
+        self.network = FlatNetwork(lambda key: ActorCritic(key, spaces, policy, encoder))
 
     def init(self, key: Array, n_envs: tuple[int, ...]) -> LearnerState:
         params = self.network.init(key)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gymlab.cli import config, envs, init, runs, train
+from gymlab.cli import config, control, diagnose, doctor, envs, explain, init, report, runs, train
 
 app = typer.Typer(
     name="gymlab",
@@ -15,17 +15,24 @@ app = typer.Typer(
     epilog="Start with: gymlab train CartPole-v1:ppo",
     no_args_is_help=True,
     add_completion=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
 app.command("train", rich_help_panel="Train")(train.train)
 app.command("resume", rich_help_panel="Train")(train.resume)
+app.command("stop", rich_help_panel="Train")(control.stop)
+app.command("wait", rich_help_panel="Train")(control.wait)
+app.command("logs", rich_help_panel="Train")(control.logs)
 app.command("init", rich_help_panel="Train")(init.init)
 app.command("eval", rich_help_panel="Look")(train.evaluate)
+app.command("report", rich_help_panel="Look")(report.report)
+app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
+app.command("explain", rich_help_panel="Look")(explain.explain)
 app.add_typer(runs.app, name="runs", rich_help_panel="Look")
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
+app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:
@@ -49,6 +56,8 @@ def main() -> None:
     """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
     from gymlab.core.errors import GymlabError
 
+    # --wandb takes a project only after '=': what follows it is the recipe.
+    sys.argv[1:] = ["--wandb=" if word == "--wandb" else word for word in sys.argv[1:]]
     try:
         app()
     except GymlabError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +23,10 @@ class BadObservation(Exception):
 
 
 class Buffers:
-    """`step` is one VecStep over reused arrays; `block` holds their bytes behind an empty header."""
+    """`step` is one VecStep over reused arrays, `episode` the index of each env's episode.
+
+    `block` holds the bytes of both behind an empty header.
+    """
 
     def __init__(self, wanted: Spaces, n: int) -> None:
         self._layout: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
@@ -36,6 +40,7 @@ class Buffers:
         obs, successor = plan_obs(), plan_obs()
         reward = self._plan((n,), np.dtype(np.float32))
         flags = [self._plan((n,), np.dtype(bool)) for _ in range(3)]
+        episode = self._plan((n,), np.dtype(np.int64))
         self.block = np.zeros(self._size, np.uint8)
         self.step = VecStep(
             obs=self._place(obs),
@@ -47,10 +52,12 @@ class Buffers:
             truncated=self._place(flags[1]),
             fresh=self._place(flags[2]),
         )
+        self.episode: Array = self._place(episode)
         self.obs_leaves = list(leaves(self.step.obs))
         self.successor_leaves = list(leaves(self.step.successor))
         own = self.step
-        self.all = [*self.obs_leaves, *self.successor_leaves, own.reward, own.terminated, own.truncated, own.fresh]
+        flat = [own.reward, own.terminated, own.truncated, own.fresh, self.episode]
+        self.all = [*self.obs_leaves, *self.successor_leaves, *flat]
 
     def _plan(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
         self._layout.append((self._size, shape, dtype))
@@ -74,6 +81,21 @@ class Buffers:
         for successor, obs in zip(self.successor_leaves, self.obs_leaves, strict=True):
             np.copyto(successor, obs)
         return self.step
+
+    def cut(self, row: int, last: Buffers, its_row: int) -> None:
+        """Make a transition that went wrong one that was cut: paid nothing, its successor the last good observation."""
+        for successor, obs in zip(self.successor_leaves, last.obs_leaves, strict=True):
+            successor[row] = obs[its_row]
+        self.step.reward[row] = 0.0
+        self.step.terminated[row] = False
+        self.step.truncated[row] = self.step.fresh[row] = True
+
+    def digest(self, row: int) -> Array:
+        """A hash of one env's observation."""
+        digest = hashlib.sha256()
+        for leaf in self.obs_leaves:
+            digest.update(leaf[row].tobytes())
+        return np.frombuffer(digest.digest(), np.uint8)
 
 
 def leaves(tree: Tree) -> Iterator[Array]:
@@ -125,18 +147,37 @@ def _map_space(space: Any, leaf: Callable[[Any], Any]) -> Tree:
     return leaf(space)
 
 
-def writer(space: Any, tree: Tree) -> Put:
-    """A function that writes one env's observation into row i of `tree`. No checks: this is the hot path."""
+def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
+    """A function that writes one env's observation into row i of `tree`: the hot path.
+
+    Shapes and dtypes are compared with the space's; whether numbers are finite is for the caller to check, for all envs
+    at once.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
-        inner = [(key, writer(space.spaces[key], tree[key])) for key in keys]  # type: ignore[index]
+        inner = [(key, writer(space.spaces[key], tree[key], f"{name}[{key!r}]")) for key in keys]  # type: ignore[index]
 
         def put(row: int, obs: Any) -> None:
             for key, put_leaf in inner:
                 put_leaf(row, obs[key])
 
         return put
-    return tree.__setitem__
+
+    shape, array = leaf_shape(space), np.ndarray
+    known: Any = leaf_dtype(space)  # the dtype, or the type of a bare number, that was last found to be right
+
+    def put_leaf(row: int, obs: Any) -> None:
+        nonlocal known
+        if type(obs) is array:
+            if obs.shape != shape or obs.dtype is not known:
+                checked_leaf(space, obs, name)
+                known = obs.dtype
+        elif type(obs) is not known:
+            checked_leaf(space, obs, name)
+            known = type(obs) if isinstance(obs, int | float | np.generic) else None
+        tree[row] = obs
+
+    return put_leaf
 
 
 def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:

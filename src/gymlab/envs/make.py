@@ -67,10 +67,8 @@ def time_limit(settings: EnvSettings) -> int:
 
 
 def limit_inside(env: Env) -> int | None:
-    """The time limit an env object brings along."""
-    if env.has_wrapper_attr("_max_episode_steps"):
-        return int(env.get_wrapper_attr("_max_episode_steps"))
-    return None if env.spec is None else env.spec.max_episode_steps
+    """The time limit an env object enforces by itself; a spec that names one does not mean that it is wrapped in it."""
+    return int(env.get_wrapper_attr("_max_episode_steps")) if env.has_wrapper_attr("_max_episode_steps") else None
 
 
 def split_wrappers(settings: EnvSettings, base: Path | None = None) -> tuple[tuple[Part, ...], tuple[Transform, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -58,3 +58,8 @@ class EnvSettings(Settings):
     """Labels of the discrete actions."""
     solved_at: Number | None = None
     """The mean return that counts as solved; default: the registered threshold."""
+    on_error: Literal["stop", "restart"] = "stop"
+    """When an env raises, hangs, dies or returns what its space does not allow: stop the run, or make that env anew in
+    its next episode. 20 restarts within 1000 env steps stop the run all the same."""
+    timeout: Annotated[Number, Field(gt=0, le=1e6)] = 60.0
+    """Seconds a step of all envs may take before an env counts as hanging; only env processes can be watched."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from gymlab.algorithms.base import Algorithm
@@ -15,7 +15,7 @@ from gymlab.algorithms.catalogue import ALGORITHMS
 from gymlab.core.errors import UserError
 from gymlab.core.period import Period
 from gymlab.core.types import Array, Spaces
-from gymlab.envs.catalogue import resolve_id
+from gymlab.envs.catalogue import find_spec, resolve_id
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.make import import_all, split_wrappers
@@ -25,11 +25,14 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.envs.slots import Factory
 from gymlab.envs.wrappers.transform import Transform
 from gymlab.experiment.jax_setup import choose_device, set_up_jax
+from gymlab.experiment.memory import check_memory, rollout_bytes
+from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.normaliser import Normalising
+from gymlab.policies.settings import PolicySettings
 from gymlab.recipes.schema import Recipe, Share, Steps
 from gymlab.recipes.settings_file import cache_folder
 from gymlab.rollout.compiled import CompiledCollector
-from gymlab.rollout.evaluate import Evaluation, Evaluator
+from gymlab.rollout.evaluate import Abandon, Evaluation, Evaluator
 from gymlab.rollout.host import HostCollector, OnStep
 from gymlab.training.agent import Agent
 from gymlab.training.loop import Plan
@@ -61,6 +64,8 @@ class Parts:
     plan: Plan
     evaluator: Evaluator
     notes: list[str]
+    full_budget: bool = False  # no stop before the budget
+    trackers: tuple[str, ...] = ()  # where copies go, for the first line
 
     @property
     def rollout_bytes(self) -> int:
@@ -81,12 +86,12 @@ class Parts:
         )
         return count, self.plan.steps_per_update * (self.plan.n_envs if clock == "env_steps" else 1)
 
-    def evaluate(self, policy: Policy, kind: str, seed: int) -> Evaluation:
+    def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
         """Score a policy the way the recipe says."""
         settings = self.recipe.eval
         episodes = settings.episodes if kind == "periodic" else settings.final_episodes
         return self.evaluator.evaluate(
-            policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, steps=settings.steps
+            policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, steps=settings.steps, abandon=abandon
         )
 
 
@@ -113,7 +118,7 @@ def build(
     agent = make_agent(recipe, spaces)
     algorithm = agent.algorithm
     plan = make_plan(recipe, horizon or recipe.budget)
-    _check_memory(recipe, spaces)
+    check_memory(recipe, spaces)
     program: Program
     carry = algorithm.initial_carry(recipe.n_envs)
     if host:
@@ -124,24 +129,44 @@ def build(
             agent, (CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps),), plan.hp_names
         )
     evaluator = Evaluator(_evaluation_engines(recipe, factory), transforms, agent.act, algorithm.initial_carry)
-    notes = [*_told(recipe, chosen, plan), *algorithm.notes()]
+    told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
+    notes = [*told, *algorithm.notes()]
     return Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes)
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     """The algorithm and the normalising of a recipe, for an env with these spaces."""
-    algorithm = algorithm_class(recipe.algorithm.name)(recipe.algorithm.settings, recipe.policy, spaces)
-    return Agent(algorithm, Normalising(spaces.observation, **recipe.normalize.model_dump()))
+    make = algorithm_class(recipe.algorithm.name)
+    algorithm = make(recipe.algorithm.settings, recipe.policy, spaces, make_encoder(recipe.policy))
+    normalising = Normalising(spaces.observation, **recipe.normalize.model_dump())
+    return Agent(algorithm, normalising, skips=recipe.on_nan == "skip")
 
 
-def _told(recipe: Recipe, chosen: Chosen, plan: Plan) -> list[str]:
+def _told(recipe: Recipe, chosen: Chosen, plan: Plan, limit: int) -> list[str]:
     """What `auto` and the budget came to, where it is not plain."""
     notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
     steps = plan.updates * plan.steps_per_update
     steps *= plan.n_envs if recipe.budget.clock == "env_steps" else 1
+    if recipe.env.max_episode_steps is None and _no_registered_limit(recipe.env):
+        notes.append(f"{recipe.env.id} has no time limit: episodes are cut after {limit} steps (env.max_episode_steps)")
     if steps != recipe.budget.count:
         notes.append(f"the budget ends at {steps} {recipe.budget.clock}: updates are whole")
     return notes
+
+
+def _no_registered_limit(env: EnvSettings) -> bool:
+    spec = find_spec(resolve_id(env.id).id)
+    return spec is None or spec.max_episode_steps is None
+
+
+def make_encoder(policy: PolicySettings) -> MakeEncoder:
+    """The encoder a recipe names, or the default."""
+    if policy.encoder is None:
+        return Flatten
+    found = load_reference(policy.encoder)
+    if not (isinstance(found, type) and issubclass(found, eqx.Module)):
+        raise UserError(f"policy.encoder: '{policy.encoder}' is not an equinox.Module class")
+    return found
 
 
 def algorithm_class(name: str) -> type[Algorithm]:
@@ -186,6 +211,8 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
 
         workers = recipe.workers
         return ProcessEngine(recipe.env, recipe.n_envs, seed, workers=workers, imports=recipe.imports), reason
+    if recipe.env.timeout != EnvSettings.model_fields["timeout"].default:
+        reason += "; env.timeout needs vectorization: processes"
     return GymnasiumEngine(recipe.env, recipe.n_envs, seed, imports=recipe.imports, factory=factory), reason
 
 
@@ -237,46 +264,13 @@ def _transformed(spaces: Spaces, transforms: tuple[Transform, ...]) -> Spaces:
     return spaces._replace(observation=observation)
 
 
-def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:
-    """About what one rollout takes in memory."""
-    import jax
-
-    from gymlab.policies.blank import blank_action, blank_obs
-
-    lead = (recipe.n_steps, recipe.n_envs)
-    obs, action = jax.eval_shape(lambda: (blank_obs(spaces, lead), blank_action(spaces.action, lead)))
-
-    def size(tree: Any) -> int:
-        return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-
-    return 2 * size(obs) + size(action) + 20 * math.prod(lead)  # obs and successor, action, scalars
-
-
-def _check_memory(recipe: Recipe, spaces: Spaces) -> None:
-    needed, free = rollout_bytes(recipe, spaces), free_memory()
-    if free is not None and needed > free:
-        fits = max(1, int(recipe.n_steps * free / needed / 2))
-        raise UserError(
-            f"a rollout of {recipe.n_envs} envs x {recipe.n_steps} steps takes {needed / 2**30:.1f} GiB and "
-            f"{free / 2**30:.1f} GiB are free: try n_steps={fits} or fewer envs"
-        )
-
-
-def free_memory() -> int | None:
-    """Bytes that could be had without swapping; None where the system does not say."""
-    try:
-        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(facts["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
-
-
-def env_description(settings: EnvSettings) -> dict[str, Any]:
+def env_description(settings: EnvSettings, limit: int) -> dict[str, Any]:
     """The resolved env stack, for the manifest."""
     from gymlab.envs.make import env_stack, make_env
 
     env = make_env(settings)
     try:
-        return {"id": settings.id, "stack": env_stack(env), **settings.model_dump(mode="json", exclude={"id"})}
+        facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
+        return {"id": settings.id, "stack": env_stack(env), "max_episode_steps": limit, **facts}
     finally:
         env.close()

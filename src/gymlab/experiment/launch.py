@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,23 @@ from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.experiment.build import Parts, build
-from gymlab.experiment.session import Options, Result, Session, Start
+from gymlab.experiment.result import Result
+from gymlab.experiment.session import Options, Session, Start
+from gymlab.experiment.signals import opened
 from gymlab.recipes.load import amend, read_run_recipe
 from gymlab.recipes.overrides import diff
 from gymlab.recipes.schema import Budget, Recipe, Steps
-from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index
+from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
 from gymlab.runs.metrics import copy_metrics
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.space import Room, check_room, disk_faults_told
 from gymlab.runs.status import read_status
 from gymlab.runs.store import RunStore
+from gymlab.trackers.assemble import Trackers
 from gymlab.training.events import Feature
 from gymlab.training.state import TrainState
-from gymlab.training.tensors import Tensors, from_tensors
+from gymlab.training.tensors import Tensors, from_tensors, to_tensors
 
 Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
 
@@ -41,16 +46,20 @@ def train(
     parts = build(recipe, options.seed)
     try:
         notes = list(parts.notes)
-        with RunStore.create(runs_root, options.run_id, name=recipe.name) as store:
+        state = parts.program.start(options.seed)
+        check_room(runs_root, room_of(parts, state))
+        with (
+            disk_faults_told(),
+            opened(lambda: RunStore.create(runs_root, options.run_id, name=recipe.name)) as store,
+        ):
             session = Session(parts, store, options, watchers)
             session.write_manifest()
-            state = parts.program.start(options.seed)
             if init_from is not None:
                 loaded = load_checkpoint(*init_from)
                 state = with_policy(parts, state, loaded.policy)
                 notes.append(f"policy taken from {init_from[0].run_id}/{loaded.path.name}")
             announce(parts, notes)
-            return session.run(state, Start())
+            return session.run(state, Start(notes=tuple(notes)))
     finally:
         parts.program.close()
 
@@ -67,6 +76,7 @@ class Continuation:
     reschedule: bool = False
     run_id: str | None = None  # of the fork, where there is one
     command: tuple[str, ...] = ()
+    trackers: Trackers = field(default_factory=Trackers)  # beside those the run has
 
 
 class NothingToDo(Exception):
@@ -95,10 +105,16 @@ def resume(
         note=manifest.get("note"),
         command=how.command,
         changes=changes,
+        trackers=how.trackers,
     )
     fork = how.which not in ("last", read_index(paths).get("last"))
-    store = RunStore.create(paths.root.parent, how.run_id, name=recipe.name) if fork else RunStore.open(paths)
-    with store:
+
+    def open_store() -> RunStore:
+        return RunStore.create(paths.root.parent, how.run_id, name=recipe.name) if fork else RunStore.open(paths)
+
+    with disk_faults_told(), opened(open_store) as store:
+        if not steps(paths):
+            return _begin_again(store, recipe, options, watchers, announce)
         loaded = load_checkpoint(paths, how.which)
         horizon = _horizon(loaded, recipe, how)
         parts = build(recipe, options.seed, horizon=horizon)
@@ -107,6 +123,7 @@ def resume(
                 options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
             session = Session(parts, store, options, watchers)
             state, reasons = _load(parts, loaded, options.seed, optimizer=how.optimizer)
+            check_room(paths.root.parent, room_of(parts, state), held=0 if fork else _held(paths))
             reasons += compare_fingerprint(loaded.info["fingerprint"], session.fingerprint)
             clock = Clock(**loaded.info["clock"])
             if fork:
@@ -115,11 +132,40 @@ def resume(
             else:
                 cut_after(paths, clock.env_steps)
                 _note_session(store, recipe if changes else None, manifest, clock, changes, reasons)
-            announce(parts, [*loaded.notes, *_told(clock, changes, reasons), *parts.notes])
-            start = Start(clock, loaded.info["features"], horizon, resumed=not fork)
+            notes = [*loaded.notes, *_told(clock, changes, reasons), *_schedules_told(recipe, horizon), *parts.notes]
+            announce(parts, notes)
+            start = Start(clock, loaded.info["features"], horizon, resumed=not fork, notes=tuple(notes))
             return session.run(state, start)
         finally:
             parts.program.close()
+
+
+def _begin_again(
+    store: RunStore, recipe: Recipe, options: Options, watchers: Sequence[Feature], announce: Announce
+) -> Result:
+    """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
+    parts = build(recipe, options.seed)
+    try:
+        notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
+        session = Session(parts, store, options, watchers)
+        announce(parts, notes)
+        return session.run(parts.program.start(options.seed), Start(notes=tuple(notes)))
+    finally:
+        parts.program.close()
+
+
+def room_of(parts: Parts, state: TrainState) -> Room:
+    """What a run from this state will take on the disk."""
+    tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
+    checkpoint, action = sum(tensor.nbytes for tensor in tensors), parts.spaces.action
+    if parts.chosen.engine != "jax":  # host envs come back from their actions, and may hold a whole episode of them
+        steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
+        checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
+    return Room(checkpoint, parts.recipe.checkpoints.keep, parts.plan.updates)
+
+
+def _held(paths: RunPaths) -> int:
+    return sum(file.stat().st_size for file in paths.checkpoints.rglob("*") if file.is_file())
 
 
 def with_policy(parts: Parts, state: TrainState, tensors: Tensors) -> TrainState:
@@ -149,19 +195,34 @@ def _refuse_finished(paths: RunPaths, which: str) -> None:
     if status.get("status") != "finished" or which != "last":
         return
     steps = status.get("clock", {}).get("env_steps", 0)
-    more = "--full-budget" if str(status.get("stop_reason", "")).startswith(("solved", "train_return")) else ""
-    hint = more or f"--budget {2 * steps}"
+    reached = str(status.get("stop_reason", "")).startswith(("solved", "train_return"))
+    schedules = read_run_recipe(paths.recipe).algorithm.settings.schedules().values()
+    stretch = " --reschedule" if any(schedule.varies for schedule in schedules) else ""
+    hint = "--full-budget" if reached else f"--budget {2 * steps}{stretch}"
     raise NothingToDo(
         f"{paths.run_id} has finished ({status.get('stop_reason')}, {steps} env_steps): "
         f"extend it with `gymlab resume {paths.run_id} {hint}`"
     )
 
 
+def _schedules_told(recipe: Recipe, horizon: Steps) -> list[str]:
+    """A budget beyond the schedules' end leaves them at their last value: say so."""
+    held = [name for name, schedule in recipe.algorithm.settings.schedules().items() if schedule.varies]
+    if not held or horizon.clock != recipe.budget.clock or horizon.count >= recipe.budget.count:
+        return []
+    return [f"{', '.join(held)}: schedules ended at {horizon} and stay there; --reschedule stretches them"]
+
+
 def _told(clock: Clock, changes: Sequence[tuple[str, Any, Any]], reasons: list[str]) -> list[str]:
-    how = "exact" if not reasons and not changes else "not exact"
+    how = "not exact" if reasons or any(_moves_learning(path) for path, _, _ in changes) else "exact"
     lines = [f"resumed ({how}) at {clock.env_steps} env_steps, update {clock.updates}"]
     lines += [f"changed {path}: {old} -> {new}" for path, old, new in changes]
     return lines + [f"not exact: {reason}" for reason in reasons]
+
+
+def _moves_learning(path: str) -> bool:
+    """Whether a changed setting changes what is learnt; a longer budget or another cadence does not."""
+    return path.split(".", maxsplit=1)[0] not in ("budget", "stop", "eval", "checkpoints")
 
 
 def _note_session(
@@ -172,7 +233,7 @@ def _note_session(
 
     record = {
         "resumed_at": clock.env_steps,
-        "exact": not reasons and not changes,
+        "exact": not reasons and not any(_moves_learning(path) for path, _, _ in changes),
         "reasons": reasons,
         "changes": [list(change) for change in changes],
     }

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
 from gymlab.experiment.build import Parts, env_description
 from gymlab.experiment.extensions import make_feature, references
+from gymlab.experiment.faults import failure_told, sound_tensors
+from gymlab.experiment.result import Latest, Result
 from gymlab.experiment.signals import watch_signals
 from gymlab.features.checkpoint import Checkpoint
+from gymlab.features.console import first_line
 from gymlab.features.evaluate import Evaluate
+from gymlab.features.logfile import LogFile
 from gymlab.features.measure import Measure
 from gymlab.features.record import Record
+from gymlab.features.report import Report
+from gymlab.features.skips import Skips
 from gymlab.features.status import StatusFile
 from gymlab.features.stop import Stop
+from gymlab.features.stop_request import StopRequest
 from gymlab.recipes.dump import dump_recipe
+from gymlab.recipes.keys import default_settings, settings_of
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.runs.checkpoints import read_index, save_checkpoint
-from gymlab.runs.manifest import build_manifest, fingerprint
+from gymlab.runs.lock import Owner
+from gymlab.runs.manifest import build_manifest, fingerprint, versions
 from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.redact import redact_argv
+from gymlab.runs.report import context_of
+from gymlab.runs.space import disk_faults_told
 from gymlab.runs.store import RunStore
-from gymlab.training.events import Checkpointed, CheckpointKind, Control, Evaluated, Event, Feature
+from gymlab.trackers.assemble import Trackers, make_tracker
+from gymlab.training.events import Checkpointed, CheckpointKind, Feature
 from gymlab.training.loop import Barrier, Loop, Outcome
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import to_tensors
@@ -44,7 +57,9 @@ class Options:
     note: str | None = None
     command: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
     forked_from: str | None = None
+    solved_at_source: str | None = None
     changes: tuple[tuple[str, Any, Any], ...] = ()
+    trackers: Trackers = field(default_factory=Trackers)
 
 
 @dataclass(frozen=True)
@@ -55,65 +70,7 @@ class Start:
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
     horizon: Steps | None = None
     resumed: bool = False
-
-
-class Latest(Feature):
-    """Remembers the last evaluation, for the result."""
-
-    name = "latest"
-    evaluated: Evaluated | None = None
-
-    def __call__(self, event: Event, control: Control) -> None:
-        del control
-        if isinstance(event, Evaluated):
-            self.evaluated = event
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a session ended: what `--json` prints."""
-
-    run_id: str
-    run_dir: Path
-    status: str
-    stop_reason: str
-    clock: Clock
-    solved: bool | None
-    evaluation: Any
-    checkpoint: str | None
-    exit_code: int
-
-    def summary(self) -> list[str]:
-        """What was reached and what to do next, for people."""
-        lines = [
-            f"{self.status}: {self.stop_reason} after {self.clock.env_steps} env_steps "
-            f"({self.clock.vec_steps} vec_steps, {self.clock.updates} updates) in {self.clock.seconds:.1f} s"
-        ]
-        if self.evaluation is not None:
-            greedy, sampled = self.evaluation.greedy, self.evaluation.sampled
-            verdict = {True: "solved", False: "not solved", None: "no threshold"}[self.solved]
-            lines.append(
-                f"{verdict}: greedy {greedy.mean:.2f} ± {greedy.std:.2f}, "
-                f"sampled {sampled.mean:.2f} ± {sampled.std:.2f} over {greedy.n} Gymnasium episodes each"
-            )
-        lines.append(f"run: {self.run_dir}")
-        again = f"gymlab resume {self.run_id}" if self.status == "stopped" else f"gymlab eval {self.run_id}"
-        return [*lines, f"next: {again}"]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "run_id": self.run_id,
-            "run_dir": str(self.run_dir),
-            "status": self.status,
-            "stop_reason": self.stop_reason,
-            "env_steps": self.clock.env_steps,
-            "vec_steps": self.clock.vec_steps,
-            "updates": self.clock.updates,
-            "seconds": round(self.clock.seconds, 3),
-            "solved": self.solved,
-            "eval": self.evaluation and self.evaluation.as_json(),
-            "checkpoint": self.checkpoint,
-        }
+    notes: tuple[str, ...] = ()  # for the log
 
 
 class Session:
@@ -123,22 +80,42 @@ class Session:
         self.parts, self.store, self.options = parts, store, options
         self.recipe: Recipe = parts.recipe
         self._latest, self._watchers = Latest(), watchers
+        parts.full_budget = options.full_budget
+        self._tracker = make_tracker(options.trackers, store.paths)
+        parts.trackers = tuple(self._tracker.describe())
         self.fingerprint = fingerprint(device=parts.chosen.device, engine=parts.chosen.engine)
 
     def run(self, state: TrainState, start: Start) -> Result:
         """Train from `state` until something ends the run."""
-        with MetricsWriter(self.store.paths.metrics) as writer:
+        with disk_faults_told(self.store.paths):
+            return self._run(state, start)
+
+    def _run(self, state: TrainState, start: Start) -> Result:
+        paths = self.store.paths
+        with (
+            LogFile(paths.log, self._opening(start)) as log_file,
+            self._tracker as tracker,  # left after the writer, whose last rows it sends
+            MetricsWriter(paths.metrics) as writer,
+        ):
             record = Record(writer)
-            features = self._features(record)
+            features = [*self._features(record), log_file, StopRequest(paths), tracker]
             for feature in features:
                 if feature.name in start.features:
                     feature.restore(start.features[feature.name])
             barrier = self._barrier(record, start.horizon or self.recipe.budget)
             loop = Loop(self.parts.program, self.parts.plan, features, barrier)
-            self.store.start()
             with watch_signals(loop.interrupt) as interrupts:
-                outcome = loop.run(state, start.clock, resumed=start.resumed)
-        return self._result(outcome, interrupts.exit_code or 0)
+                self.store.start()
+                with failure_told(self.parts, paths):
+                    outcome = loop.run(state, start.clock, resumed=start.resumed)
+        return self._result(outcome, interrupts.exit_code if outcome.status == "stopped" else 0)
+
+    def _opening(self, start: Start) -> list[str]:
+        return [
+            f"gymlab {versions()['gymlab']}, {Owner.me()}: {first_line(self.parts)}",
+            f"command: {shlex.join(redact_argv(self.options.command))}",
+            *(f"note: {note}" for note in start.notes),
+        ]
 
     def write_manifest(self) -> None:
         """Everything needed to know what this run was; written before its first update."""
@@ -147,7 +124,7 @@ class Session:
             command=options.command,
             seed=options.seed,
             recipe=recipe.name,
-            env=env_description(recipe.env),
+            env=env_description(recipe.env, self.parts.spaces.max_episode_steps),
             engine=self.parts.chosen._asdict(),
             references={text: reference_hash(text, None) for text in references(recipe)},
             fingerprint=self.fingerprint,
@@ -155,6 +132,7 @@ class Session:
         more = {
             "algorithm": recipe.algorithm.name,
             "solved_at": recipe.env.solved_at,
+            "solved_at_source": options.solved_at_source,
             "tags": list(options.tags),
             "group": options.group,
             "note": options.note,
@@ -182,6 +160,8 @@ class Session:
                 recipe.stop.solved_by,
             ),
             StatusFile(self.store, recipe.env.solved_at, recipe.stop.solved_by),
+            Skips(),
+            self._report(),
             *(make_feature(part) for part in recipe.features),
             *self._watchers,
         ]
@@ -205,7 +185,7 @@ class Session:
                 self.store.paths,
                 env_steps=clock.env_steps,
                 policy=to_tensors(self.parts.agent.policy(state)),
-                state=self.parts.program.save(state),
+                state=sound_tensors(self.parts.program.save(state)),
                 info=info,
                 kinds=set(kinds),
                 keep=self.recipe.checkpoints.keep,
@@ -226,20 +206,20 @@ class Session:
         }
 
     def _result(self, outcome: Outcome, exit_code: int) -> Result:
-        evaluated = self._latest.evaluated
-        threshold = self.recipe.env.solved_at
-        solved = None
-        if threshold is not None and evaluated is not None:
-            solved = evaluated.evaluation.judged_by(self.recipe.stop.solved_by) >= threshold
-        best = read_index(self.store.paths).get("best")
+        index = read_index(self.store.paths)
         return Result(
             run_id=self.store.run_id,
             run_dir=self.store.paths.root,
             status=outcome.status,
             stop_reason=outcome.reason,
             clock=outcome.clock,
-            solved=solved,
-            evaluation=evaluated and evaluated.evaluation,
-            checkpoint=best or read_index(self.store.paths).get("last"),
+            solved=self._latest.solved(self.recipe.env.solved_at, self.recipe.stop.solved_by),
+            evaluated=self._latest.evaluated,
+            checkpoint=index.get("best") or index.get("last"),
             exit_code=exit_code,
         )
+
+    def _report(self) -> Report:
+        settings, spaces = settings_of(self.recipe), self.parts.spaces
+        context = context_of(settings, spaces.action, spaces.observation, spaces.max_episode_steps)
+        return Report(self.store, settings, default_settings(settings, of_algorithm=True), context)

@@ -1,45 +1,280 @@
-"""SIGINT and SIGTERM end a run cleanly: the first one after the current update, the second one at once."""
+"""Signals end a run cleanly: the first one after the current update and in bounded time, the second one at once.
+
+Python runs its handlers in the main thread between two instructions, so not while it compiles. Where the process is
+ours (`guard_process`), a thread that the operating system wakes up sees to both bounds.
+"""
 
 from __future__ import annotations
 
+import _thread
 import os
+import select
 import signal
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
-HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name))
+from gymlab.core.errors import RunError, UserError
+
+if TYPE_CHECKING:
+    from gymlab.runs.store import RunStore
+
+HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+GRACE_SECONDS = 8.0  # for a clean end; then the process ends without one
+LAST_WORDS_SECONDS = 0.5
+SAME_SECONDS = 0.1  # `timeout` and process managers send one signal twice
+_END, _AGAIN = 0, 255  # no signals have these numbers
+_AGAIN_SECONDS = 0.01
+
+_guards: list[Interrupts] = []  # signals belong to the process; at most one is active
+
+
+class Interrupted(SystemExit):
+    """A signal came before training began. Exits with the signal's code."""
 
 
 class Interrupts:
-    """Which signal came, if any."""
+    """Which signal came, if any, and what is to be done about it now."""
 
-    received: int | None = None
+    def __init__(self, *, ours: bool) -> None:
+        self.received: int | None = None
+        self._ours = ours  # the whole process is ours to end
+        self._interrupt: Callable[[str], None] | None = None  # while there is something to end cleanly
+        self._holds = 0
+        self._last_words: list[Callable[[str], None]] = []
 
     @property
-    def exit_code(self) -> int | None:
-        """130 after SIGINT, 143 after SIGTERM, None when none came."""
-        return None if self.received is None else 128 + self.received
+    def exit_code(self) -> int:
+        """130 after SIGINT; 143 after SIGTERM, a closed terminal, or a stop asked for in another way."""
+        return 130 if self.received == signal.SIGINT else 143
+
+    @property
+    def reason(self) -> str:
+        return f"interrupted by {signal.Signals(self.received or signal.SIGTERM).name}"
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            self.act()
+        elif not self._ours:
+            raise KeyboardInterrupt
+
+    def act(self) -> None:
+        if self._interrupt is not None:
+            self._interrupt(self.reason)
+        elif not self._holds:
+            raise Interrupted(self.exit_code)
+
+    @contextmanager
+    def persistent(self, again: Callable[[], None]) -> Iterator[None]:
+        """`Interrupted` may strike in a finaliser or a callback, where it is lost: `again` then signals once more."""
+        before = sys.unraisablehook
+
+        def hook(args: sys.UnraisableHookArgs) -> None:
+            if isinstance(args.exc_value, Interrupted):
+                self.received = None
+                again()
+            else:
+                before(args)
+
+        sys.unraisablehook = hook
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
+
+    @contextmanager
+    def ending_by(self, interrupt: Callable[[str], None]) -> Iterator[None]:
+        self._interrupt = interrupt
+        if self.received is not None:
+            interrupt(self.reason)
+        try:
+            yield
+        finally:
+            self._interrupt = lambda _: None  # what is left to do is short
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+        if self.received is not None:
+            self.act()
+
+    @contextmanager
+    def last_words(self, say: Callable[[str], None]) -> Iterator[None]:
+        self._last_words.append(say)
+        try:
+            yield
+        finally:
+            self._last_words.remove(say)
+
+    def speak(self, reason: str) -> None:
+        for say in reversed(self._last_words):
+            with suppress(Exception):
+                say(reason)
+
+
+class _Watcher(threading.Thread):
+    """Counts signals as they arrive, whatever the main thread is doing."""
+
+    def __init__(self, interrupts: Interrupts, restore: Callable[[], None], grace: float) -> None:
+        super().__init__(name="gymlab-signals", daemon=True)
+        self._interrupts, self._restore, self._grace = interrupts, restore, grace
+        self._inbox, self.outbox = socket.socketpair()
+        self.outbox.setblocking(False)
+
+    def run(self) -> None:
+        first, last, echoes = 0, 0.0, 0
+        while True:
+            left = None if not first else max(0.0, last + self._grace - time.monotonic())
+            if not select.select([self._inbox], [], [], left)[0]:
+                self._end(first, f"with its last checkpoint: a clean end would take longer than {self._grace:g} s")
+            for number in self._inbox.recv(64):
+                if number == _END:
+                    return
+                if number == _AGAIN:
+                    time.sleep(_AGAIN_SECONDS)
+                    echoes += 1
+                    _signal_main_thread(first)
+                elif number not in HANDLED:
+                    continue
+                elif echoes:
+                    echoes -= 1
+                elif not first:
+                    first, last = number, time.monotonic()
+                    _tell("stopping after this update; once more ends it at once")
+                elif time.monotonic() - last > SAME_SECONDS:
+                    self._end(first, "with its last checkpoint: the second signal ends it at once")
+
+    def again(self) -> None:
+        """Send the first signal to the main thread once more: it was lost."""
+        self.outbox.send(bytes([_AGAIN]))
+
+    def stop(self) -> None:
+        self.outbox.setblocking(True)
+        self.outbox.send(bytes([_END]))
+        self.join()
+        self._inbox.close()
+        self.outbox.close()
+
+    def _end(self, number: int, how: str) -> None:
+        self._interrupts.received = number
+        reason = f"{self._interrupts.reason}, {how}"
+
+        def speak() -> None:
+            self._restore()
+            self._interrupts.speak(reason)
+
+        speaker = threading.Thread(target=speak, daemon=True)  # a disk or a terminal that hangs must not hold us
+        speaker.start()
+        speaker.join(LAST_WORDS_SECONDS)
+        os._exit(self._interrupts.exit_code)
+
+
+def _signal_main_thread(number: int) -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main(number)
+    else:  # which also wakes it up
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.stderr.isatty():
+            os.write(sys.stderr.fileno(), f"\r\n{text}\r\n".encode())
+
+
+@contextmanager
+def guard_process(restore: Callable[[], None] = lambda: None) -> Iterator[Interrupts]:
+    """From here on signals end this process: before training by `Interrupted`, then as `watch_signals` says.
+
+    `$GYMLAB_GRACE` sets the seconds a clean end may take; `restore` gives the terminal back when there is none.
+    """
+    interrupts = Interrupts(ours=True)
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    watcher = _Watcher(interrupts, restore, _grace())
+    watcher.start()
+    wakeup = signal.set_wakeup_fd(watcher.outbox.fileno(), warn_on_full_buffer=False)
+    _guards.append(interrupts)
+    try:
+        with _handled(interrupts), interrupts.persistent(watcher.again):
+            yield interrupts
+    finally:
+        _guards.remove(interrupts)
+        signal.set_wakeup_fd(wakeup)
+        watcher.stop()
 
 
 @contextmanager
 def watch_signals(interrupt: Callable[[str], None]) -> Iterator[Interrupts]:
     """Call `interrupt(reason)` on the first signal. Elsewhere than in the main thread signals are left alone."""
-    seen = Interrupts()
+    ours = bool(_guards)
+    interrupts = _guards[-1] if ours else Interrupts(ours=False)
     if threading.current_thread() is not threading.main_thread():
-        yield seen
+        yield interrupts
         return
+    with ExitStack() as stack:
+        stack.enter_context(interrupts.ending_by(interrupt))
+        if not ours:
+            stack.enter_context(_handled(interrupts))
+        yield interrupts
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if seen.received is not None:
-            os._exit(128 + number)
-        seen.received = number
-        interrupt(f"interrupted by {signal.Signals(number).name}")
 
-    before = {number: signal.signal(number, handle) for number in HANDLED}
+@contextmanager
+def opened(make: Callable[[], RunStore]) -> Iterator[RunStore]:
+    """The store of a run, left in order on every way out, also where the process ends without unwinding."""
+    with ExitStack() as stack:
+        if not _guards:
+            yield stack.enter_context(make())
+            return
+        guard = _guards[-1]
+        with guard.held():  # a signal in between would leave a folder that nobody removes
+            store = stack.enter_context(make())
+            stack.enter_context(guard.last_words(partial(_abandon, store)))
+        yield store
+
+
+def _abandon(store: RunStore, reason: str) -> None:
+    if store.status.get("status") == "running":
+        store.end("stopped", reason)
+        return
+    with suppress(RunError):  # it is an older run: nothing was changed yet
+        store.discard()
+
+
+@contextmanager
+def _handled(interrupts: Interrupts) -> Iterator[None]:
+    # Who started us with SIGHUP ignored (nohup) wants the run to outlive the terminal.
+    numbers = [n for n in HANDLED if not (n not in (signal.SIGINT, signal.SIGTERM) and _ignored(n))]
+    before = {number: signal.signal(number, interrupts.handle) for number in numbers}
     try:
-        yield seen
+        yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _ignored(number: int) -> bool:
+    return signal.getsignal(number) == signal.SIG_IGN
+
+
+def _grace() -> float:
+    given = os.environ.get("GYMLAB_GRACE", "")
+    try:
+        seconds = float(given) if given else GRACE_SECONDS
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 1e6:
+        raise UserError(f"$GYMLAB_GRACE={given!r}: seconds a run may take to end after a signal, e.g. 8")
+    return seconds

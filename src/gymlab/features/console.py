@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 from gymlab.core.clock import Clock, short
 from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Started, Updated
 
+log = logging.getLogger(__name__)
 BLOCKS = "▁▂▃▄▅▆▇█"
 LINE_SECONDS = 5.0  # between plain lines
 FRAME_SECONDS = 0.1
@@ -52,39 +57,49 @@ class View:
         self.returns: deque[float] = deque(maxlen=HISTORY)
         self.evaluated: Evaluated | None = None
         self.sps = float("nan")
-        self._mark: tuple[float, int] = (0.0, 0)
+        self._mark: Clock | None = None  # where speed is counted from: the first call compiles and is left out
 
     def update(self, event: Updated) -> None:
         self.clock, self.row = event.clock, dict(event.rows[-1].metrics)
         self.progress = self.row["time/progress"]
         self.returns.extend(row.metrics["roll/return_mean"] for row in event.rows)
-        then, steps = self._mark
-        if event.clock.seconds - then > 0.5 or math.isnan(self.sps):
-            self.sps = (event.clock.env_steps - steps) / max(event.clock.seconds - then, 1e-9)
-            self._mark = (event.clock.seconds, event.clock.env_steps)
+        mark = self._mark
+        if mark is None:
+            self._mark = event.clock
+        elif event.clock.seconds - mark.seconds > 0.5 or math.isnan(self.sps):
+            self.sps = (event.clock.env_steps - mark.env_steps) / max(event.clock.seconds - mark.seconds, 1e-9)
+            self._mark = event.clock
 
     def line(self) -> str:
         """Steps, episodes, return, speed and time left in one line."""
         clock = self.clock
-        partial = "" if self.row.get("roll/return_window", 0) >= 100 else " (partial)"
-        left = clock.seconds * (1 - self.progress) / self.progress if self.progress else float("nan")
+        left = clock.env_steps * (1 - self.progress) / self.progress / self.sps if self.progress else math.nan
         parts = [
             f"{self.progress:4.0%}",
             f"{short(clock.vec_steps)} vec_steps ({short(clock.env_steps)} env)",
             f"{clock.episodes} episodes",
-            f"return {self.row.get('roll/return_mean', float('nan')):.1f}{partial}",
+            f"return {self.returned()}",
             f"{'-' if math.isnan(self.sps) else short(round(self.sps))} steps/s",
             duration(clock.seconds),
             f"eta {'-' if math.isnan(left) else duration(left)}",
         ]
         return " · ".join(parts)
 
+    def returned(self) -> str:
+        """The mean return of the training window, labelled while the window is not full."""
+        if not self.row.get("roll/return_window"):
+            return "- (no episode finished)"
+        partial = "" if self.row["roll/return_window"] >= 100 else " (partial)"
+        return f"{self.row['roll/return_mean']:.1f}{partial}"
+
     def evaluation(self) -> str:
         if self.evaluated is None:
             return ""
         greedy, sampled = self.evaluated.evaluation.greedy, self.evaluated.evaluation.sampled
+        name = "confirming eval" if self.evaluated.kind == "confirm" else "eval"
         return (
-            f"eval at {short(self.evaluated.clock.env_steps)} env_steps: greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "
+            f"{name} at {short(self.evaluated.clock.env_steps)} env_steps: "
+            f"greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "
             f"sampled {sampled.mean:.1f} ± {sampled.std:.1f} ({greedy.n} episodes each)"
         )
 
@@ -172,16 +187,17 @@ class Live(Console):
         self._live.stop()
 
     def _draw(self) -> None:
-        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         view = self.view
         self._drawn = time.monotonic()
-        bar = ProgressBar(total=1.0, completed=view.progress, width=HISTORY)
-        curve = Text(f"{sparkline(list(view.returns))}  ", style="green")
-        curve.append(f"return {view.row.get('roll/return_mean', float('nan')):.1f}")
-        self._live.update(Group(bar, Text(view.line()), curve), refresh=True)
+        rows = Table.grid()
+        rows.add_row(ProgressBar(total=1.0, completed=view.progress, width=HISTORY))
+        rows.add_row(Text(view.line()))
+        rows.add_row(Text(sparkline(list(view.returns)), style="green"))
+        self._live.update(rows, refresh=True)
 
 
 class JsonLines(Console):
@@ -195,7 +211,8 @@ class JsonLines(Console):
         if isinstance(event, Started):
             self._write("started", **clock, resumed=event.resumed)
         elif isinstance(event, Updated):
-            self._write("updated", **clock, metrics=_finite(dict(event.rows[-1].metrics)))
+            for row in event.rows:
+                self._write("updated", **row.clock._asdict(), metrics=_finite(dict(row.metrics)))
         elif isinstance(event, Evaluated):
             self._write("evaluated", **clock, kind=event.kind, **event.evaluation.as_json())
         elif isinstance(event, Checkpointed):
@@ -223,13 +240,54 @@ def first_line(parts: Any) -> str:
         f"{recipe.n_envs}x{recipe.n_steps} ({size(parts.rollout_bytes)})",
         str(recipe.budget),
         f"seed {parts.seed}",
-        f"stops at {goal:g}" if goal is not None else "no stop threshold",
+        f"stops at {goal:g}" if goal is not None and not parts.full_budget else "uses the whole budget",
+        *parts.trackers,
     ]
     return " · ".join(fields)
 
 
+class Steady(Console):
+    """Shows what another console does; when its terminal or pipe is gone the run goes on in silence."""
+
+    def __init__(self, shown: Console) -> None:
+        super().__init__(shown.notes)
+        self._shown = shown
+
+    def announce(self, parts: Any, notes: list[str]) -> None:
+        with self._heard():
+            self._shown.announce(parts, notes)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        with self._heard():
+            self._shown(event, control)
+
+    def __exit__(self, *error: Any) -> None:
+        with self._heard():
+            self._shown.__exit__(*error)
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            _silence()
+            log.warning("the output is gone (%s): the run goes on in silence", error)
+
+
+def _silence() -> None:
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+        same = os.path.samestat(os.fstat(out), os.fstat(err))
+        for stream in (out, err) if same else (out,):
+            os.dup2(nowhere.fileno(), stream)
+
+
 def make_console(mode: str, notes: list[str]) -> Console:
     """The console for an output mode: people, quiet, json or jsonl."""
+    return Steady(_console(mode, notes))
+
+
+def _console(mode: str, notes: list[str]) -> Console:
     if mode == "jsonl":
         return JsonLines(notes)
     if mode != "people":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.period import Period
 from gymlab.core.rng import generator
-from gymlab.rollout.evaluate import Evaluation
+from gymlab.rollout.evaluate import Abandon, Abandoned, Evaluation
 from gymlab.training.events import (
     Control,
     Evaluated,
@@ -17,20 +18,30 @@ from gymlab.training.events import (
     Event,
     Feature,
     Measured,
+    Started,
     Stopping,
     Updated,
 )
 from gymlab.training.state import Policy
 
-Run = Callable[[Policy, EvaluationKind, int], Evaluation]  # (policy, kind, seed)
+Run = Callable[[Policy, EvaluationKind, int, Abandon], Evaluation]  # (policy, kind, seed, when to give up)
 
 
 class Evaluate(Feature):
+    """An evaluation that a signal cuts short is not recorded; the run owes it, and makes up for it when it goes on."""
+
     name = "evaluate"
 
     def __init__(self, run: Run, period: Period, *, seed: int, last_update: int) -> None:
         self._run, self._period, self._seed, self._last_update = run, period, seed, last_update
         self._latest: Evaluated | None = None
+        self._owed: EvaluationKind | None = None
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._owed is None else {"owed": self._owed}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._owed = state["owed"]
 
     def due(self, updates: int) -> int:
         return self._period.due(updates)
@@ -42,6 +53,8 @@ class Evaluate(Feature):
                 self._evaluate("periodic", event.clock, control)
         elif isinstance(event, EvaluationWanted):
             self._evaluate(event.kind, event.clock, control)
+        elif isinstance(event, Started) and self._owed is not None:
+            self._evaluate(self._owed, event.clock, control)
         elif isinstance(event, Stopping) and not event.interrupted:
             self._finish(event.clock, control)
 
@@ -55,7 +68,13 @@ class Evaluate(Feature):
     def _evaluate(self, kind: EvaluationKind, clock: Clock, control: Control) -> None:
         began = time.perf_counter()
         snapshot = control.snapshot()
-        evaluation = self._run(snapshot.policy, kind, self._episode_seed(kind, clock))
+        self._owed = None
+        try:
+            seed = self._episode_seed(kind, clock)
+            evaluation = self._run(snapshot.policy, kind, seed, lambda: control.interrupted)
+        except Abandoned:
+            self._owed = kind if kind != "final" else None  # a run that goes on comes to its end once more
+            return
         values = {"time/evaluate": time.perf_counter() - began}
         for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
             values |= {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gymlab.rollout.episodes import WINDOW
-from gymlab.training.events import Control, Evaluated, EvaluationWanted, Event, Feature, Updated
+from gymlab.training.events import Control, Evaluated, EvaluationWanted, Event, Feature, Started, Updated
 
 
 class Stop(Feature):
@@ -13,17 +15,36 @@ class Stop(Feature):
 
     def __init__(self, eval_return: float | None, train_return: float | None, solved_by: str) -> None:
         self._eval_return, self._train_return, self._solved_by = eval_return, train_return, solved_by
+        self._reached: str | None = None  # until the final evaluation is done: a run cut short there ends there
+
+    def state(self) -> dict[str, Any]:
+        return {"reached": self._reached, "thresholds": self._thresholds} if self._reached else {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._reached = state["reached"] if state["thresholds"] == self._thresholds else None
+
+    @property
+    def _thresholds(self) -> list[float | None]:
+        return [self._eval_return, self._train_return]
 
     def __call__(self, event: Event, control: Control) -> None:
-        if isinstance(event, Updated) and self._train_return is not None:
+        if isinstance(event, Started) and self._reached is not None:
+            control.request_stop(self._reached)
+        elif isinstance(event, Evaluated) and event.kind == "final":
+            self._reached = None
+        elif isinstance(event, Updated) and self._train_return is not None:
             last = event.rows[-1].metrics
             if last["roll/return_window"] >= WINDOW and last["roll/return_mean"] >= self._train_return:
-                control.request_stop(f"train_return {last['roll/return_mean']:g} >= {self._train_return:g}")
-        elif isinstance(event, Evaluated) and self._eval_return is not None and event.kind != "final":
+                self._stop(f"train_return {last['roll/return_mean']:g} >= {self._train_return:g}", control)
+        elif isinstance(event, Evaluated) and self._eval_return is not None:
             score = event.evaluation.judged_by(self._solved_by)
             if score < self._eval_return:
                 return
             if event.kind == "periodic":
                 control.emit(EvaluationWanted(event.clock, "confirm"))
             else:
-                control.request_stop(f"solved: eval_return {score:g} >= {self._eval_return:g}")
+                self._stop(f"solved: eval_return {score:g} >= {self._eval_return:g}", control)
+
+    def _stop(self, reason: str, control: Control) -> None:
+        self._reached = reason
+        control.request_stop(reason)

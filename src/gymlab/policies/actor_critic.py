@@ -14,7 +14,7 @@ from gymnasium import spaces as gym_spaces
 from gymlab.core.arrays import where_rows
 from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
 from gymlab.policies.distributions import Distribution, Gaussian
-from gymlab.policies.encoders import encode, feature_count
+from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.heads import distribution, output_count
 from gymlab.policies.settings import PolicySettings
 
@@ -43,21 +43,25 @@ class Linear(eqx.Module):
 
 
 class Trunk(eqx.Module):
-    """Hidden layers."""
+    """An encoder and hidden layers."""
 
+    encoder: Any
     layers: tuple[Linear, ...]
+    size: int = eqx.field(static=True)
     activation: str = eqx.field(static=True)
 
-    def __init__(self, key: Array, size_in: int, hidden: tuple[int, ...], activation: str, *, orthogonal: bool) -> None:
-        sizes = (size_in, *hidden)
+    def __init__(self, key: Array, encoder: Any, hidden: tuple[int, ...], settings: PolicySettings) -> None:
+        sizes = (encoder.size, *hidden)
         keys = jax.random.split(key, max(len(hidden), 1))
+        self.encoder = encoder
         self.layers = tuple(
-            Linear(k, a, b, math.sqrt(2), orthogonal=orthogonal)
+            Linear(k, a, b, math.sqrt(2), orthogonal=settings.ortho_init)
             for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=False)
         )
-        self.activation = activation
+        self.size, self.activation = sizes[-1], settings.activation
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, obs: Tree) -> Array:
+        x = self.encoder(obs.obs if isinstance(obs, Masked) else obs)
         for layer in self.layers:
             x = ACTIVATIONS[self.activation](layer(x))
         return x
@@ -74,40 +78,38 @@ class ActorCritic(eqx.Module):
     spaces: Spaces = eqx.field(static=True)
     settings: PolicySettings = eqx.field(static=True)
 
-    def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings) -> None:
+    def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = Flatten) -> None:
         k_policy, k_value, k_head, k_critic = jax.random.split(key, 4)
-        n_features, ortho = feature_count(spaces.observation), settings.ortho_init
-        hidden = settings.hidden
-        value_hidden = settings.value_hidden if settings.value_hidden is not None else hidden
-        self.policy_trunk = Trunk(k_policy, n_features, hidden, settings.activation, orthogonal=ortho)
-        self.value_trunk = (
-            None if settings.shared else Trunk(k_value, n_features, value_hidden, settings.activation, orthogonal=ortho)
-        )
-        last = hidden[-1] if hidden else n_features
-        value_last = last if settings.shared else (value_hidden[-1] if value_hidden else n_features)
+
+        def trunk(key: Array, hidden: tuple[int, ...]) -> Trunk:
+            k_encoder, k_layers = jax.random.split(key)
+            return Trunk(k_layers, encoder(k_encoder, spaces.observation), hidden, settings)
+
+        self.policy_trunk = trunk(k_policy, settings.hidden)
+        value_hidden = settings.hidden if settings.value_hidden is None else settings.value_hidden
+        self.value_trunk = None if settings.shared else trunk(k_value, value_hidden)
         # The small policy head makes the first policy near uniform, whatever the initialiser.
-        self.policy_head = Linear(k_head, last, output_count(spaces.action), 0.01, orthogonal=True)
-        self.value_head = Linear(k_critic, value_last, 1, 1.0, orthogonal=ortho)
-        self.log_std = _initial_log_std(spaces.action, settings, last)
+        self.policy_head = Linear(k_head, self.policy_trunk.size, output_count(spaces.action), 0.01, orthogonal=True)
+        value_size = (self.value_trunk or self.policy_trunk).size
+        self.value_head = Linear(k_critic, value_size, 1, 1.0, orthogonal=settings.ortho_init)
+        self.log_std = _initial_log_std(spaces.action, settings, self.policy_trunk.size)
         self.spaces, self.settings = spaces, settings
 
     def distribution(self, obs: Tree) -> Distribution:
-        return self._distribution(self.policy_trunk(self._encode(obs)), obs)
+        return self._distribution(self.policy_trunk(obs), obs)
 
     def value(self, obs: Tree) -> Array:
-        trunk = self.policy_trunk if self.value_trunk is None else self.value_trunk
-        return self.value_head(trunk(self._encode(obs)))[..., 0]
+        return self.value_head((self.value_trunk or self.policy_trunk)(obs))[..., 0]
 
     def both(self, obs: Tree) -> tuple[Distribution, Array]:
         """Distribution and value, running a shared trunk once."""
-        features = self._encode(obs)
-        latent = self.policy_trunk(features)
-        value_latent = latent if self.value_trunk is None else self.value_trunk(features)
+        latent = self.policy_trunk(obs)
+        value_latent = latent if self.value_trunk is None else self.value_trunk(obs)
         return self._distribution(latent, obs), self.value_head(value_latent)[..., 0]
 
     def act(self, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
         """Sample (or take the mode of) the distribution, with the log-probability of exactly that action."""
-        latent = self.policy_trunk(self._encode(obs))
+        latent = self.policy_trunk(obs)
         chosen = self._distribution(latent, obs)
         if self._gsde:
             assert isinstance(chosen, Gaussian)
@@ -129,9 +131,6 @@ class ActorCritic(eqx.Module):
     @property
     def _gsde(self) -> bool:
         return self.settings.exploration == "gsde" and isinstance(self.spaces.action, gym_spaces.Box)
-
-    def _encode(self, obs: Tree) -> Array:
-        return encode(self.spaces.observation, obs.obs if isinstance(obs, Masked) else obs)
 
     def _distribution(self, latent: Array, obs: Tree) -> Distribution:
         mask = obs.mask if isinstance(obs, Masked) else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +50,23 @@ def encode(space: Any, obs: Tree) -> Array:
         return jnp.concatenate(hot, -1)
     flat = _flatten(obs, len(space.shape))
     return flat.astype(jnp.float32) / 255.0 if space.dtype == np.uint8 else flat.astype(jnp.float32)
+
+
+class Flatten(eqx.Module):
+    """The default encoder. One of a user's own has the same shape: `Encoder(key, space)`, `size`, and a call."""
+
+    size: int = eqx.field(static=True)
+    space: Any = eqx.field(static=True)
+
+    def __init__(self, key: Array, space: Any) -> None:
+        del key
+        self.size, self.space = feature_count(space), space
+
+    def __call__(self, obs: Tree) -> Array:
+        return encode(self.space, obs)
+
+
+MakeEncoder = Callable[[Array, Any], Any]  # (key, observation space) -> an eqx.Module with `size`
 
 
 def _flatten(array: Array, event_axes: int) -> Array:

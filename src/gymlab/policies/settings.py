@@ -32,4 +32,5 @@ class PolicySettings(Settings):
     gsde_every: Annotated[Count, Field(ge=1)] = 64
     """Steps for which gSDE holds one noise matrix."""
     encoder: str | None = None
-    """A reference to an encoder of one's own (`module:Name`); default: chosen from the observation space."""
+    """An encoder of one's own, by reference: an equinox.Module `Encoder(key, space)` with `size` and a call that maps
+    observations with any leading axes to (..., size). Default: everything flattened, choices one-hot."""

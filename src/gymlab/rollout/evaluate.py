@@ -18,7 +18,12 @@ from gymlab.envs.wrappers.transform import Transform
 from gymlab.policies.heads import to_env
 from gymlab.rollout.state import Act, apply_transforms, reset_carry
 
+Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
 EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
+
+
+class Abandoned(Exception):
+    """An evaluation was given up: it has no result."""
 
 
 class Score(NamedTuple):
@@ -89,19 +94,30 @@ class Evaluator:
         self._act = act_step
 
     def evaluate(
-        self, policy: Tree, *, episodes: int, seed: int, max_envs: int, steps: int | None = None
+        self,
+        policy: Tree,
+        *,
+        episodes: int,
+        seed: int,
+        max_envs: int,
+        steps: int | None = None,
+        abandon: Abandon = lambda: False,
     ) -> Evaluation:
         """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`."""
         n = min(episodes, max_envs)
+        if abandon():
+            raise Abandoned
         engine = self._make_engine(2 * n, seed)
         try:
             quota = np.array([len(part) for part in np.array_split(np.arange(episodes), n)])
-            greedy, sampled = self._play(engine, policy, np.tile(quota, 2), seed, steps)
+            greedy, sampled = self._play(engine, policy, np.tile(quota, 2), seed, steps, abandon)
         finally:
             engine.close()
         return Evaluation(greedy, sampled, seed)
 
-    def _play(self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None) -> tuple[Score, Score]:
+    def _play(
+        self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
+    ) -> tuple[Score, Score]:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
         greedy, key = np.arange(n) < n // 2, stream_key(run_key(seed), "evaluation")
@@ -112,6 +128,8 @@ class Evaluator:
         reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
         done: list[list[Episode]] = [[] for _ in range(n)]
         while active.any() and (steps is None or t < steps):
+            if abandon():
+                raise Abandoned
             decision = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
             action = to_env(engine.spaces.action, np.asarray(decision.action))
             states, step = apply_transforms(self._transforms, states, engine.step(action, active), key)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 
 from gymlab.algorithms.base import Algorithm, Hyper, Metrics
@@ -9,37 +12,106 @@ from gymlab.core.keys import stream_key
 from gymlab.core.types import Array, Decision, Rollout, Tree
 from gymlab.policies.normaliser import Normalising
 from gymlab.rollout import episodes
-from gymlab.training.state import Policy, TrainState
+from gymlab.training.state import Policy, Skipped, TrainState
+
+MOST_SKIPPED = 10  # updates in a row; after that something is wrong for good
+CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
+
+
+class Learnt(NamedTuple):
+    """What one update gave."""
+
+    state: TrainState
+    metrics: Metrics
+    fault: Array  # () bool: numbers went bad and nothing of this may be kept; see also `Agent.sound`
 
 
 class Agent:
     """The functions both collectors and evaluation share. They are traced, never run by themselves."""
 
-    def __init__(self, algorithm: Algorithm, normalising: Normalising) -> None:
+    def __init__(self, algorithm: Algorithm, normalising: Normalising, *, skips: bool = False) -> None:
         self.algorithm = algorithm
         self.normalising = normalising
+        self._skips = skips  # `on_nan: skip`
 
     def policy(self, state: TrainState) -> Policy:
         return Policy(self.algorithm.weights(state.algorithm), state.normaliser)
+
+    def no_skips(self) -> Skipped | None:
+        """What a new state counts."""
+        return Skipped(jnp.int32(0), jnp.int32(0)) if self._skips else None
 
     def act(self, policy: Policy, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
         seen = self.normalising.observe(policy.normaliser, obs)
         return self.algorithm.act(policy.weights, seen, carry, key, greedy)
 
-    def learn(
-        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array
-    ) -> tuple[TrainState, Metrics]:
-        """One update: the algorithm sees rollouts under the statistics they were collected with, which then move on."""
-        seen = tuple(self.normalising.seen(state.normaliser, rollout) for rollout in rollouts)
+    def seen(self, state: TrainState, rollouts: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
+        """Rollouts as the algorithm sees them: under the statistics they were collected with."""
+        return tuple(self.normalising.seen(state.normaliser, rollout) for rollout in rollouts)
+
+    def sound(self, state: TrainState) -> Array:
+        """Whether the policy is made of numbers. An optimiser that goes bad takes the weights with it.
+
+        Asked once per compiled call: in an update as short as A2C's even this would be felt.
+        """
+        return all_finite(self.policy(state))
+
+    def learn(self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array) -> Learnt:
+        """One update of the algorithm; then the statistics move on."""
         key = stream_key(state.key, "update", update)
-        learnt, metrics = self.algorithm.update(state.algorithm, seen, hp, key)
+        learnt, metrics = self.algorithm.update(state.algorithm, self.seen(state, rollouts), hp, key)
+        given = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
+        if self._skips:
+            rollouts = tuple(map(_without_bad_rewards, rollouts))
+        measured: Metrics = {}
         normaliser, groups = state.normaliser, []
         for group, rollout in zip(state.groups, rollouts, strict=True):
             normaliser, discounted = self.normalising.learn(normaliser, rollout, group.discounted, hp["gamma"])
             tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)
-            metrics |= roll | _rollout_metrics(rollout)
+            measured |= roll | _rollout_metrics(rollout)
             groups.append(group._replace(episodes=tracked, discounted=discounted))
-        return TrainState(learnt, normaliser, tuple(groups), state.key), metrics
+        after = TrainState(learnt, normaliser, tuple(groups), state.key, state.skipped)
+        sound = all_finite((given, _losses(metrics)))
+        if not self._skips:
+            return Learnt(after, metrics | measured, ~sound)
+        sound &= self.sound(after)
+        kept = self._kept_or_skipped(state, after, sound)
+        assert kept.skipped is not None
+        metrics = {name: jnp.where(sound, value, jnp.nan) for name, value in metrics.items()}
+        metrics |= measured | {"sys/skipped_updates": kept.skipped.total}
+        # Skipping does not help after too many in a row, nor where there is nothing sound to go on from.
+        rest = [(group.carry, group.episodes, group.discounted) for group in groups]
+        lost = ~all_finite((rest, [rollout.last_obs for rollout in rollouts]))
+        return Learnt(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MOST_SKIPPED)))
+
+    def _kept_or_skipped(self, before: TrainState, after: TrainState, sound: Array) -> TrainState:
+        """The state after an update or, where that is not sound, the one before it with the envs moved on."""
+        assert before.skipped is not None
+        # What was kept of open episodes lacks the steps of this rollout.
+        old = (self.algorithm.forget_open_episodes(before.algorithm), before.normaliser)
+        new = (after.algorithm, after.normaliser)
+        algorithm, normaliser = jax.tree.map(lambda x, y: jnp.where(sound, x, y), new, old)
+        skipped = Skipped(before.skipped.total + ~sound, jnp.where(sound, 0, before.skipped.in_a_row + 1))
+        return after._replace(algorithm=algorithm, normaliser=normaliser, skipped=skipped)
+
+
+def all_finite(tree: Tree) -> Array:
+    """Whether every float in the tree is a number."""
+    floats = [leaf.ravel() for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    # One reduction over everything: many small ones cost more than the copy.
+    return jnp.isfinite(jnp.concatenate(floats)).all() if floats else jnp.bool_(True)
+
+
+def _losses(metrics: Metrics) -> Tree:
+    """The losses; means over no gradient step at all are NaN, and nothing has gone wrong."""
+    none = metrics.get("opt/gradient_steps", jnp.int32(1)) == 0
+    return [jnp.where(none, 0.0, metrics[name]) for name in ("opt/loss", "opt/grad_norm") if name in metrics]
+
+
+def _without_bad_rewards(rollout: Rollout) -> Rollout:
+    """A reward that is no number counts as none in a run that goes on regardless."""
+    reward, train_reward = (jnp.where(jnp.isfinite(x), x, 0.0) for x in (rollout.reward, rollout.train_reward))
+    return rollout._replace(reward=reward, train_reward=train_reward)
 
 
 def _rollout_metrics(rollout: Rollout) -> Metrics:

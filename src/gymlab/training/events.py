@@ -100,8 +100,16 @@ class Control(Protocol):
         """Tell all features, once the current event has reached everyone."""
         ...
 
-    def request_stop(self, reason: str) -> None:
-        """No further update; the first reason given is the run's."""
+    def request_stop(self, reason: str, *, unfinished: bool = False) -> None:
+        """No further update; the first reason given is the run's.
+
+        `unfinished` leaves out the final evaluation and lists the run as stopped, to be gone on with later.
+        """
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """The run is to end soon: long work is better left undone, to be made up for when it goes on."""
         ...
 
     def snapshot(self) -> Snapshot: ...

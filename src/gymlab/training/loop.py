@@ -25,7 +25,8 @@ from gymlab.training.events import (
     Updated,
     UpdateRow,
 )
-from gymlab.training.program import Program, Row
+from gymlab.training.faults import NumericalFault
+from gymlab.training.program import Advanced, Program, Row
 from gymlab.training.state import TrainState
 
 CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
@@ -69,7 +70,7 @@ class Loop:
         self._queue: deque[Event] = deque()
         self._wanted: set[CheckpointKind] = set()
         self._reason: str | None = None
-        self._interrupted = False
+        self._interruption: str | None = None
 
     def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> Outcome:
         self._state, self._clock = state, clock
@@ -78,21 +79,27 @@ class Loop:
         while self._reason is None and self._clock.updates < self._plan.updates:
             self._advance()
         self._reason = self._reason or "budget"
-        self._deliver(Stopping(self._clock, self._reason, self._interrupted))
-        status = "stopped" if self._interrupted else "finished"
-        self._deliver(Ended(self._clock, self._reason, status))
-        return Outcome(self._state, self._clock, self._reason, status)
+        self._deliver(Stopping(self._clock, self._interruption or self._reason, self.interrupted))
+        # A signal may have come since, and cut the final evaluation short.
+        reason, status = self._interruption or self._reason, "stopped" if self.interrupted else "finished"
+        self._deliver(Ended(self._clock, reason, status))
+        return Outcome(self._state, self._clock, reason, status)
 
     def emit(self, event: Event) -> None:
         self._queue.append(event)
 
-    def request_stop(self, reason: str) -> None:
+    def request_stop(self, reason: str, *, unfinished: bool = False) -> None:
         self._reason = self._reason or reason
+        if unfinished:
+            self._interruption = self._interruption or reason
 
     def interrupt(self, reason: str) -> None:
         """Stop after the current call, from a signal handler or another thread."""
-        self._interrupted = self._interrupted or self._reason is None
-        self.request_stop(reason)
+        self.request_stop(reason, unfinished=True)
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interruption is not None
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._program.agent.policy(self._state), self._clock)
@@ -101,7 +108,16 @@ class Loop:
         first, count = self._clock.updates, self._updates_now()
         hp = np.stack([self._plan.hyperparameters(first + i) for i in range(count)])
         began = time.perf_counter()
-        self._state, rows = self._program.advance(self._state, first, hp, self._plan.stop_return)
+        try:
+            self._accept(self._program.advance(self._state, first, hp, self._plan.stop_return), hp, began)
+        except NumericalFault as fault:
+            self._accept(fault.good, hp, began)  # the bad update is gone, those before it are sound
+            raise
+
+    def _accept(self, advanced: Advanced, hp: Array, began: float) -> None:
+        self._state, rows = advanced
+        if not rows:
+            return
         now = time.perf_counter()
         self._pace = (now - began) / len(rows)
         for row, values in zip(rows, hp, strict=False):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -12,10 +11,12 @@ import numpy as np
 from jax import lax
 
 from gymlab.core.keys import run_key, stream_key
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Rollout, Tree
 from gymlab.rollout.compiled import CompiledCollector
 from gymlab.rollout.host import HostCollector
-from gymlab.training.agent import Agent, window_reached
+from gymlab.rollout.state import GroupState
+from gymlab.training.agent import Agent, Learnt, window_reached
+from gymlab.training.faults import BadUpdate, NumericalFault, examine
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors, from_tensors, split_tensors, to_tensors
 
@@ -37,7 +38,10 @@ class Program(Protocol):
 
     def start(self, seed: int) -> TrainState: ...
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
-        """Run len(hp) updates from update number `first` (from 0); `hp` is (k, n) scheduled values."""
+        """Run len(hp) updates from update number `first` (from 0); `hp` is (k, n) scheduled values.
+
+        Raises NumericalFault, with the sound updates before it, where numbers go bad.
+        """
         ...
 
     def save(self, state: TrainState) -> Tensors:
@@ -60,23 +64,53 @@ class CompiledProgram:
         self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
+        self._collect = jax.jit(self._collected)
         self._names: list[str] = []
 
     def start(self, seed: int) -> TrainState:
         return self._start(run_key(seed))
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
+        advanced, spoilt = self._call(state, first, hp, stop_return)
+        if spoilt is None:
+            return advanced
+        good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, spoilt)
+        update, values = first + len(good.rows), np.asarray(hp[len(good.rows)], np.float32)
+        rollouts = self.recollect(good.state, update)
+        bad = BadUpdate(update, good.state, rollouts, dict(zip(self._hp_names, values, strict=True)), after)
+        raise NumericalFault(bad, good, examine(self.agent, bad))
+
+    def _cut_back(
+        self, state: TrainState, first: int, hp: Array, stop_return: float, spoilt: TrainState
+    ) -> tuple[Advanced, TrainState]:
+        """As many of these updates, the last of them bad, as are sound; made again, they come out the same."""
+        good, sound, bad = Advanced(state, []), 0, len(hp)
+        count = bad - 1
+        while bad - sound > 1:  # once, unless weights went bad that no loss has met yet: then it is found by halving
+            tried, again = self._call(state, first, hp[:count], stop_return)
+            good, sound, bad, spoilt = (tried, count, bad, spoilt) if again is None else (good, sound, count, again)
+            count = (sound + bad) // 2
+        return good, spoilt
+
+    def recollect(self, state: TrainState, update: int) -> tuple[Rollout, ...]:
+        """What an update from this state learns from, by itself."""
+        return self._collect(state, np.uint32(update))[1]
+
+    def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
+        """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
         table = np.zeros((self.most, len(self._hp_names)), np.float32)
         table[: len(hp)] = hp
-        state, rows, done = self._run(state, np.uint32(first), table, np.int32(len(hp)), np.float32(stop_return))
-        values = np.asarray(rows)[: int(done)].tolist()
-        return Advanced(state, [dict(zip(self._names, row, strict=True)) for row in values])
+        after, rows, ends = self._run(state, np.uint32(first), table, np.int32(len(hp)), np.float32(stop_return))
+        done, fault = np.asarray(ends).tolist()
+        values = np.asarray(rows)[: done - fault].tolist()
+        advanced = Advanced(state if fault else after, [dict(zip(self._names, row, strict=True)) for row in values])
+        return advanced, after if fault else None
 
     def save(self, state: TrainState) -> Tensors:
         return to_tensors(state)
 
     def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
-        return from_tensors(state, tensors), []
+        return from_tensors(state, _with_counts(state, tensors)), []
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -85,9 +119,9 @@ class CompiledProgram:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
         groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm = self.agent.algorithm.init(stream_key(key, "weights"), sizes)
-        return TrainState(algorithm, self.agent.normalising.init(), groups, key)
+        return TrainState(algorithm, self.agent.normalising.init(), groups, key, self.agent.no_skips())
 
-    def _update(self, state: TrainState, update: Array, values: Array) -> tuple[TrainState, dict[str, Array]]:
+    def _collected(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
         policy = self.agent.policy(state)
         groups, rollouts = [], []
         for index, (collector, group) in enumerate(zip(self._collectors, state.groups, strict=True)):
@@ -95,25 +129,30 @@ class CompiledProgram:
             group, rollout = collector.collect(policy, group, key)
             groups.append(group)
             rollouts.append(rollout)
+        return tuple(groups), tuple(rollouts)
+
+    def _update(self, state: TrainState, update: Array, values: Array) -> Learnt:
+        groups, rollouts = self._collected(state, update)
         hp = {name: values[i] for i, name in enumerate(self._hp_names)}
-        return self.agent.learn(state._replace(groups=tuple(groups)), tuple(rollouts), hp, update)
+        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update)
 
     def _updates(
         self, state: TrainState, first: Array, table: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
-        shapes = jax.eval_shape(self._update, state, first, table[0])[1]
-        self._names = sorted(shapes)
+        """The state, a row per update, and how many were done and whether the last of them is a fault."""
+        self._names = sorted(jax.eval_shape(self._update, state, first, table[0]).metrics)
         rows = jnp.zeros((self.most, len(self._names)), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
-            i, state, rows, _ = now
-            state, metrics = self._update(state, first + i.astype(jnp.uint32), table[i])
+            i, state, rows, *_ = now
+            state, metrics, fault = self._update(state, first + i.astype(jnp.uint32), table[i])
             row = jnp.stack([metrics[name].astype(jnp.float32) for name in self._names])
-            return i + 1, state, rows.at[i].set(row), window_reached(metrics, stop_return)
+            return i + 1, state, rows.at[i].set(row), window_reached(metrics, stop_return), fault
 
-        begin = (jnp.int32(0), state, rows, jnp.bool_(False))
-        done, state, rows, _ = lax.while_loop(lambda now: (now[0] < k) & ~now[3], body, begin)
-        return state, rows, done
+        begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
+        done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3] & ~now[4], body, begin)
+        fault |= ~self.agent.sound(state)
+        return state, rows, jnp.stack([done, fault.astype(jnp.int32)])
 
 
 class HostProgram:
@@ -124,7 +163,7 @@ class HostProgram:
     def __init__(self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str]) -> None:
         self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
         self._init = jax.jit(self._begin)
-        self._learn = jax.jit(self._pack(agent.learn))
+        self._learn = jax.jit(self._packed)
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
         self._names: list[str] = []
 
@@ -132,31 +171,40 @@ class HostProgram:
         groups = tuple(collector.begin() for collector in self._collectors)
         key = run_key(seed)
         algorithm, normaliser = self._init(key)
-        return TrainState(algorithm, normaliser, groups, key)
+        return TrainState(algorithm, normaliser, groups, key, self.agent.no_skips())
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         del stop_return  # one update a call: whoever watches the rows can stop in time
         began = time.perf_counter()
-        policy, update = self.agent.policy(state), np.uint32(first)
+        groups, rollouts = self._collect(state, np.uint32(first))
+        collected = time.perf_counter()
+        values = dict(zip(self._hp_names, np.asarray(hp[0], np.float32), strict=True))
+        # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
+        slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
+        learnt, packed = self._learn(slim, rollouts, values, np.uint32(first))
+        *metrics, fault = np.asarray(packed).tolist()
+        if fault:
+            bad = BadUpdate(first, state, rollouts, values, learnt)
+            raise NumericalFault(bad, Advanced(state, []), examine(self.agent, bad))
+        kept = zip(groups, learnt.groups, strict=True)
+        state = learnt._replace(
+            groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in kept)
+        )
+        row: Row = dict(zip(self._names, metrics, strict=True))
+        row["env/restarts"] = float(sum(collector.engine.restarts for collector in self._collectors))
+        row["time/collect"] = collected - began
+        row["time/update"] = time.perf_counter() - collected
+        return Advanced(state, [row])
+
+    def _collect(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
+        policy = self.agent.policy(state)
         groups, rollouts = [], []
         for index, (collector, group) in enumerate(zip(self._collectors, state.groups, strict=True)):
             key = self._collect_key(state.key, np.uint32(index), update)
             group, rollout = collector.collect(policy, group, key)
             groups.append(group)
             rollouts.append(rollout)
-        collected = time.perf_counter()
-        values = dict(zip(self._hp_names, np.asarray(hp[0], np.float32), strict=True))
-        # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
-        slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=(), carry=()) for g in groups))
-        learnt, packed = self._learn(slim, tuple(rollouts), values, update)
-        kept = zip(groups, learnt.groups, strict=True)
-        state = learnt._replace(
-            groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in kept)
-        )
-        row: Row = dict(zip(self._names, np.asarray(packed).tolist(), strict=True))
-        row["time/collect"] = collected - began
-        row["time/update"] = time.perf_counter() - collected
-        return Advanced(state, [row])
+        return tuple(groups), tuple(rollouts)
 
     def save(self, state: TrainState) -> Tensors:
         groups = (g._replace(env=c.engine.snapshot()) for g, c in zip(state.groups, self._collectors, strict=True))
@@ -165,7 +213,7 @@ class HostProgram:
     def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
         # How long the envs' action logs are depends on the moment, so no template knows their shape.
         envs, rest = split_tensors(tensors, [f"groups/{index}/env/" for index in range(len(self._collectors))])
-        saved = from_tensors(state, rest)
+        saved = from_tensors(state, _with_counts(state, rest))
         reasons: list[str] = []
         groups = []
         for group, snapshot, collector in zip(saved.groups, envs, self._collectors, strict=True):
@@ -185,10 +233,16 @@ class HostProgram:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
         return self.agent.algorithm.init(stream_key(key, "weights"), sizes), self.agent.normalising.init()
 
-    def _pack(self, learn: Callable[..., Any]) -> Callable[..., Any]:
-        def packed(*args: Any) -> tuple[TrainState, Array]:
-            state, metrics = learn(*args)
-            self._names = sorted(metrics)
-            return state, jnp.stack([metrics[name].astype(jnp.float32) for name in self._names])
+    def _packed(self, *args: Any) -> tuple[TrainState, Array]:
+        """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
+        state, metrics, fault = self.agent.learn(*args)
+        self._names = sorted(metrics)
+        values = [*(metrics[name] for name in self._names), fault | ~self.agent.sound(state)]
+        return state, jnp.stack([value.astype(jnp.float32) for value in values])
 
-        return packed
+
+def _with_counts(state: TrainState, tensors: Tensors) -> Tensors:
+    """The tensors with the counts that `state` has or has not: a run may turn to `on_nan: skip`, or back."""
+    wanted = {f"skipped/{name}": tensor for name, tensor in to_tensors(state.skipped).items()}
+    (held,), rest = split_tensors(tensors, ["skipped/"])
+    return tensors if bool(wanted) == bool(held) else rest | wanted

@@ -16,6 +16,13 @@ class Policy(NamedTuple):
     normaliser: Normaliser
 
 
+class Skipped(NamedTuple):
+    """Updates that were not applied because their numbers went bad."""
+
+    total: Array  # ()
+    in_a_row: Array  # ()
+
+
 class TrainState(NamedTuple):
     """Arrays only. The clocks travel beside it, as whole numbers."""
 
@@ -23,3 +30,4 @@ class TrainState(NamedTuple):
     normaliser: Normaliser
     groups: tuple[GroupState, ...]
     key: Array  # every random stream of the run is derived from this and from the update's number
+    skipped: Skipped | None = None  # counted only under `on_nan: skip`

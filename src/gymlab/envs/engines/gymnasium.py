@@ -7,9 +7,11 @@ from typing import Protocol
 import numpy as np
 
 from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.faults import Restarts
+from gymlab.envs.history import Progress, Restored, Snapshot, check_whole
 from gymlab.envs.make import import_all
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.slots import Factory, Progress, Restored, Slots, Snapshot
+from gymlab.envs.slots import Factory, Slots
 
 
 class HostEngine(Protocol):
@@ -19,6 +21,11 @@ class HostEngine(Protocol):
     n_envs: int
     spaces: Spaces
     restorable: bool
+
+    @property
+    def restarts(self) -> int:
+        """Faults of envs and env processes that the run went on from, since its first step."""
+        ...
 
     def reset(self, episode: int | None = None) -> VecStep: ...
     def step(self, action: Array, active: Array | None = None) -> VecStep: ...
@@ -43,11 +50,18 @@ class GymnasiumEngine:
         factory: Factory | None = None,
     ) -> None:
         import_all(imports)
-        self._slots = Slots(settings, range(n_envs), run_seed, evaluation, factory)
+        self._restarts = Restarts()
+        on_fault = self._restarts.add if settings.on_error == "restart" else None
+        self._slots = Slots(settings, range(n_envs), run_seed, evaluation, factory, on_fault)
         self.n_envs = n_envs
         self.spaces = self._slots.spaces
         self.restorable = self._slots.restorable
         self.envs = self._slots.envs
+
+    @property
+    def restarts(self) -> int:
+        """Faults of envs that the run went on from, since its first step."""
+        return self._restarts.count
 
     def reset(self, episode: int | None = None) -> VecStep:
         """Start every env's next episode, or the one with the given index."""
@@ -55,12 +69,15 @@ class GymnasiumEngine:
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
+        self._restarts.env_steps += self.n_envs
         return self._slots.step(action, active)
 
     def snapshot(self) -> Snapshot:
-        return self._slots.snapshot()
+        return self._slots.snapshot() | {"restarts": np.array([self._restarts.count])}
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        check_whole(snapshot)
+        self._restarts.count = int(snapshot["restarts"][0])
         return self._slots.restore(snapshot, progress)
 
     def close(self) -> None:

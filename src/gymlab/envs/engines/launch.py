@@ -142,7 +142,7 @@ def _await(
         accepting.join(0.05)
         for k, process in enumerate(processes):
             if process.poll() is not None and k not in connections:
-                return f"env process {k} ended with exit code {process.returncode} before it was ready"
+                return f"an env process ended with exit code {process.returncode} before it was ready"
         if time.monotonic() > deadline:
             return f"the env processes were not ready after {timeout:g} s"
     return ""

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import logging
 import time
-import weakref
 from contextlib import suppress
 from itertools import pairwise
-from multiprocessing import BufferTooShort
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.buffers import Buffers
-from gymlab.envs.engines.launch import GONE, portable, registration, start, stop, usable_cores
-from gymlab.envs.engines.worker import RESET, RESTORE, SNAPSHOT, STEP, STEP_SOME, pack, unpack
+from gymlab.envs.engines.crew import Crew, Lost
+from gymlab.envs.engines.launch import portable, registration, usable_cores
+from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
+from gymlab.envs.faults import Fault, Restarts, Seeds
+from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode, part_of
 from gymlab.envs.make import import_all, make_bare
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.slots import Progress, Restored, Snapshot, misfit, next_episode
 
+log = logging.getLogger(__name__)
 _SLOW_SECONDS = 1e-3  # per env step: below this, talking to processes costs more than it saves
-_NOTE = ord("{")
+_PATIENCE_SECONDS = 60.0
+_TRIES = 3  # how often a lost worker's request is made again before its envs are suspected
+_MOST_TOLD = 8  # envs of a lost worker that are named
 
 
 class ProcessEngine:
-    """A HostEngine over worker processes with several envs each; byte for byte what `GymnasiumEngine` gives."""
+    """A HostEngine over worker processes with several envs each; byte for byte what `GymnasiumEngine` gives.
+
+    With `on_error: restart` a worker that dies or hangs is replaced, its envs are replayed to where they stood and the
+    step is taken again: nobody notices. Only an env that fails again at the same step begins a new episode.
+    """
 
     name = "gymnasium"
     restorable = True
@@ -41,10 +48,11 @@ class ProcessEngine:
         evaluation: bool = False,
         imports: tuple[str, ...] = (),
         workers: int | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
     ) -> None:
         import_all(imports)
-        self.n_envs, self._id, self._timeout = n_envs, settings.id, timeout
+        self.n_envs, self._settings, self._seeds = n_envs, settings, Seeds(settings.id, run_seed, evaluation)
+        self._timeout = timeout or settings.timeout
         count = min(workers or usable_cores(), n_envs)
         edges = [n_envs * k // count for k in range(count + 1)]
         self._ranges = [slice(*pair) for pair in pairwise(edges)]
@@ -57,56 +65,84 @@ class ProcessEngine:
         }
         env = make_bare(settings).env  # for its spaces: sending those would take a pickle
         env.close()
-        self._workers = start([{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges], timeout)
-        self._end = weakref.finalize(self, stop, self._workers)
-        told = [json.loads(self._receive(k)) for k in range(count)]
-        self.spaces = Spaces(env.observation_space, env.action_space, told[0]["masked"], told[0]["limit"])
+        self._restarts = Restarts()
+        tasks = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
+        self._crew = Crew(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
+        told = self._crew.told[0]
+        self.spaces = Spaces(env.observation_space, env.action_space, told["masked"], told["limit"])
         self._whole = Buffers(self.spaces, n_envs)
         self._parts = [Buffers(self.spaces, rows.stop - rows.start) for rows in self._ranges]
+        self._history = History(self._whole, self.spaces.action, self.spaces.max_episode_steps)
+        self._taking: Array | None = None  # the actions of the step that is being taken
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
-        return [worker.process.pid for worker in self._workers]
+        return self._crew.pids
+
+    @property
+    def restarts(self) -> int:
+        """Faults of envs and env processes that the run went on from, since its first step."""
+        return self._restarts.count
 
     def reset(self, episode: int | None = None) -> VecStep:
         """Start every env's next episode, or the one with the given index."""
-        for k in range(len(self._workers)):
-            self._send(k, RESET + json.dumps(episode).encode())
-        return self._gather()
+        wanted = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
+        asked = [RESET + json.dumps(wanted[rows].tolist()).encode() for rows in self._ranges]
+        for k, message in enumerate(asked):
+            self._crew.send(k, message)
+        for k, message in enumerate(asked):
+            self._begin(k, message)
+        self._history.elapsed.fill(0)
+        return self._whole.step
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.ascontiguousarray(action, self.spaces.action.dtype)
         for k, rows in enumerate(self._ranges):
             head = STEP if active is None else STEP_SOME + np.asarray(active[rows], bool).tobytes()
-            self._send(k, head + actions[rows].tobytes())
-        return self._gather()
+            self._crew.send(k, head + actions[rows].tobytes())
+        self._restarts.env_steps += self.n_envs
+        self._history.remember(actions)
+        self._taking, deadline = actions, time.monotonic() + self._timeout
+        for k, rows in enumerate(self._ranges):
+            try:
+                deadline = self._crew.receive_into(k, self._parts[k].block, deadline, self._timeout)
+            except Lost as lost:
+                self._recover(k, lost, None if active is None else active[rows])
+            self._take_over(k)
+        self._taking = None
+        self._history.elapsed += 1 if active is None else np.asarray(active, bool)
+        self._history.elapsed[self._whole.step.fresh] = 0
+        return self._whole.step
 
     def snapshot(self) -> Snapshot:
-        for k in range(len(self._workers)):
-            self._send(k, SNAPSHOT)
-        parts = [unpack(self._receive(k)) for k in range(len(self._workers))]
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        """Where every env stands, known without asking the workers."""
+        return self._history.snapshot(slice(None), restorable=True) | {"restarts": np.array([self.restarts])}
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        check_whole(snapshot)
+        self._restarts.count = int(snapshot["restarts"][0])
         problem = misfit(snapshot, self.n_envs, self.spaces.action, self.restorable)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
-        edges = np.concatenate([[0], np.cumsum(snapshot["elapsed"])])
-        for k, rows in enumerate(self._ranges):
-            part = {key: array[rows] for key, array in snapshot.items() if key != "actions"}
-            part["actions"] = snapshot["actions"][edges[rows.start] : edges[rows.stop]]
-            self._send(k, RESTORE + pack(part))
-        problems = [
-            self._follow_replay(k, int(edges[rows.start]), int(edges[-1]), progress)
-            for k, rows in enumerate(self._ranges)
-        ]
-        problems = [problem for problem in problems if problem]
-        return Restored(self._gather(), not problems, "; ".join(problems))
+        parts = [part_of(snapshot, rows) for rows in self._ranges]
+        for k, part in enumerate(parts):
+            self._crew.send(k, RESTORE + pack(part))
+        problems, before, total = [], 0, int(snapshot["elapsed"].sum())
+        for k, part in enumerate(parts):
+            try:
+                problem = self._follow_replay(k, before, total, progress)
+            except Lost as lost:
+                problem = self._rebuild(k, part, lost)
+            problems += [problem] if problem else []
+            before += len(part["actions"])
+            self._take_over(k)
+        self._history.load(snapshot, self._whole.episode == snapshot["episode"])
+        return Restored(self._whole.step, not problems, "; ".join(problems))
 
     def close(self) -> None:
-        self._end()
+        self._crew.close()
 
     def __enter__(self) -> ProcessEngine:
         return self
@@ -114,77 +150,111 @@ class ProcessEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _follow_replay(self, k: int, before: int, total: int, progress: Progress | None) -> str:
+    def _take_over(self, k: int) -> None:
+        for whole, part in zip(self._whole.all, self._parts[k].all, strict=True):
+            whole[self._ranges[k]] = part
+
+    def _begin(self, k: int, message: bytes) -> None:
+        """Await the answer to a reset, from a new worker if need be."""
+        tried = 1
         while True:
-            told = json.loads(self._receive(k))
+            try:
+                self._receive(k, self._parts[k], self._crew.patience)
+                return self._take_over(k)
+            except Lost as lost:
+                if tried == _TRIES:
+                    raise RunError(f"{lost}\nIts reset failed {tried} times in a row") from lost
+                self._survive(k, lost)
+            tried += 1
+            with suppress(Lost):  # the next answer that is awaited tells
+                self._crew.replace(k)
+            self._crew.send(k, message)
+
+    def _recover(self, k: int, lost: Lost, active: Array | None) -> None:
+        """Bring a lost worker's envs back to where they stood and take the step again.
+
+        An env that is to blame for a second hang or a third death at this step is cut and begins a new episode.
+        """
+        rows = self._ranges[k]
+        part = self._history.snapshot(rows, restorable=True)
+        blame = np.zeros(rows.stop - rows.start, np.int64)
+        while True:
+            blame[slice(None) if lost.env is None else lost.env - rows.start] += 1
+            part["restorable"] &= blame < (2 if lost.hung else _TRIES)
+            if problem := self._rebuild(k, part, lost):
+                log.warning("a new episode began after the restart: %s", problem)
+            try:
+                return self._repeat(k, part, active)
+            except Lost as again:
+                lost = again
+
+    def _rebuild(self, k: int, part: Snapshot, lost: Lost) -> str:
+        """A new worker with the envs of `part`; says why they do not all stand where they stood."""
+        tried = 0
+        while True:
+            self._survive(k, lost)
+            if tried == _TRIES:  # a replay that is always lost is given up
+                part["restorable"][:] = False
+            try:
+                self._crew.replace(k)
+                tried += 1
+                self._crew.send(k, RESTORE + pack(part))
+                return self._follow_replay(k)
+            except Lost as again:
+                lost = again
+
+    def _repeat(self, k: int, part: Snapshot, active: Array | None) -> None:
+        """Take the step again, one env at a time: one that loses the worker once more is known by that."""
+        rows, got = self._ranges[k], self._parts[k]
+        assert self._taking is not None
+        actions, n = self._taking[rows].tobytes(), rows.stop - rows.start
+        began = got.episode != part["episode"]
+        stepped = ~began if active is None else ~began & active
+        answer = Buffers(self.spaces, n)
+        got.step.fresh.fill(False)
+        for row in np.flatnonzero(stepped):
+            self._crew.send(k, STEP_SOME + (np.arange(n) == row).tobytes() + actions)
+            try:
+                self._receive(k, answer, self._timeout)
+            except Lost as lost:
+                lost.env = rows.start + int(row)
+                raise
+            for into, new in zip(got.all, answer.all, strict=True):
+                into[row] = new[row]
+        for row in np.flatnonzero(began):
+            got.cut(int(row), self._whole, rows.start + int(row))
+
+    def _follow_replay(self, k: int, before: int = 0, total: int = 0, progress: Progress | None = None) -> str:
+        """Await the end of a replay; says why it was not exact, if so."""
+        while True:
+            told = json.loads(self._crew.receive(k))
             if "reason" in told:
+                self._receive(k, self._parts[k], self._crew.patience)
                 return str(told["reason"])
             if progress is not None:
                 progress(before + told["done"], total)
 
-    def _gather(self) -> VecStep:
-        for k, rows in enumerate(self._ranges):
-            self._receive_step(k)
-            for whole, part in zip(self._whole.all, self._parts[k].all, strict=True):
-                whole[rows] = part
-        return self._whole.step
-
-    def _send(self, k: int, message: bytes) -> None:
-        try:
-            self._workers[k].connection.send_bytes(message)
-        except GONE:
-            self._lost(k)
-
-    def _receive_step(self, k: int) -> None:
-        self._wait(k)
-        block = self._parts[k].block
-        try:
-            size = self._workers[k].connection.recv_bytes_into(block)
-        except BufferTooShort as error:
-            self._raise(error.args[0])
-        except GONE:
-            self._lost(k)
-        if block[0] == _NOTE:
-            self._raise(block[:size].tobytes())
-
-    def _receive(self, k: int) -> bytes:
-        self._wait(k)
-        try:
-            message: bytes = self._workers[k].connection.recv_bytes()
-        except GONE:
-            self._lost(k)
-        if message[0] == _NOTE and b'"error"' in message:
-            self._raise(message)
-        return message
-
-    def _wait(self, k: int) -> None:
-        try:
-            if self._workers[k].connection.poll(self._timeout):
-                return
-        except GONE:
-            self._lost(k)
-        self._workers[k].process.kill()
-        self.close()
-        raise RunError(f"{self._name(k)} did not answer for {self._timeout:g} s: an env hangs")
-
-    def _raise(self, message: bytes) -> NoReturn:
-        told = json.loads(message)
-        self.close()
-        raise (UserError if told["kind"] == "UserError" else RunError)(told["error"])
-
-    def _lost(self, k: int) -> NoReturn:
-        code: int | None = None
-        with suppress(subprocess.TimeoutExpired):
-            code = self._workers[k].process.wait(1.0)
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-        self.close()
-        raise RunError(f"{self._name(k)} {how} (out of memory? a crash inside the env?)")
-
-    def _name(self, k: int) -> str:
+    def _survive(self, k: int, lost: Lost) -> None:
+        """Count a lost worker; raises where the run stops at one, or where there were too many."""
         rows = self._ranges[k]
-        one = rows.stop - rows.start == 1
-        envs = f"env {rows.start}" if one else f"envs {rows.start}-{rows.stop - 1}"
-        return f"env process {k} (pid {self._workers[k].process.pid}) with {envs} of {self._id}"
+        suspects = list(range(rows.start, rows.stop)) if lost.env is None else [lost.env]
+        text = "\n".join([str(lost), *([lost.inside] if lost.inside else self._places(suspects))])
+        if self._settings.on_error == "stop":
+            self.close()
+            raise RunError(text) from lost
+        self._restarts.add(Fault(suspects[0], "env process hangs" if lost.hung else "env process is lost", text))
+
+    def _places(self, envs: list[int]) -> list[str]:
+        """What some envs were doing."""
+        told = []
+        for env in envs[:_MOST_TOLD]:
+            episode, elapsed = max(int(self._history.episode[env]), 0), self._history.elapsed[env]
+            place = self._seeds.place(env, episode, elapsed, None if self._taking is None else self._taking[env])
+            told.append(f"env {env} was {place}")
+        return told if len(envs) <= _MOST_TOLD else [*told, f"and {len(envs) - _MOST_TOLD} more"]
+
+    def _receive(self, k: int, into: Buffers, seconds: float) -> None:
+        self._crew.receive_into(k, into.block, time.monotonic() + seconds, seconds)
 
 
 def choose_vectorization(

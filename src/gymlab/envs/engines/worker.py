@@ -1,27 +1,33 @@
 """One env process: holds some envs of a run, steps them when told, and ends when its parent does.
 
-Started by `engines.processes` as `python -m gymlab.envs.engines.worker`; never forked, and it never imports JAX.
+Started by `engines.launch` as `python -m gymlab.envs.engines.worker`; never forked, and it never imports JAX.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import json
 import os
 import signal
+import sys
 import threading
 import traceback
 from multiprocessing.connection import Client, Connection
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError
+from gymlab.envs.faults import EnvFault, Fault, Hung
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.slots import Slots
 
 # One byte says what a message asks for.
-RESET, STEP, STEP_SOME, SNAPSHOT, RESTORE, CLOSE = b"0", b"1", b"2", b"3", b"4", b"5"
+RESET, STEP, STEP_SOME, RESTORE, CLOSE = b"0", b"1", b"2", b"3", b"4"
+
+# Asks a worker that is silent where it is; None on Windows, which has no such signal.
+ASK: signal.Signals | None = getattr(signal, "SIGUSR1", None)
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -44,7 +50,7 @@ def note(**fields: Any) -> bytes:
 
 def serve(connection: Connection, task: dict[str, Any]) -> None:
     """Build the envs, then answer requests until told to close."""
-    slots = _build(task)
+    slots = _build(connection, task)
     try:
         connection.send_bytes(note(masked=slots.spaces.masked, limit=slots.spaces.max_episode_steps))
         while True:
@@ -52,9 +58,6 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
             kind, body = message[:1], message[1:]
             if kind == CLOSE:
                 return
-            if kind == SNAPSHOT:
-                connection.send_bytes(pack(slots.snapshot()))
-                continue
             if kind == RESTORE:
                 _restore(connection, slots, body)
             elif kind == RESET:
@@ -66,7 +69,7 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
         slots.close()
 
 
-def _build(task: dict[str, Any]) -> Slots:
+def _build(connection: Connection, task: dict[str, Any]) -> Slots:
     import gymnasium
 
     from gymlab.envs.make import import_all
@@ -75,8 +78,13 @@ def _build(task: dict[str, Any]) -> Slots:
     if task["registered"] is not None:  # a user's script may have registered it, which nothing here imports
         spec = gymnasium.envs.registration.EnvSpec.from_json(task["registered"])
         gymnasium.registry.setdefault(spec.id, spec)
-    first, last = task["indices"]
-    return Slots(EnvSettings.model_validate(task["settings"]), range(first, last), task["run_seed"], task["evaluation"])
+    settings = EnvSettings.model_validate(task["settings"])
+
+    def tell(fault: Fault) -> None:
+        connection.send_bytes(note(fault=fault._asdict()))
+
+    on_fault = tell if settings.on_error == "restart" else None
+    return Slots(settings, range(*task["indices"]), task["run_seed"], task["evaluation"], on_fault=on_fault)
 
 
 def _step(slots: Slots, kind: bytes, body: bytes) -> None:
@@ -103,6 +111,13 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    # An env that hangs in C code and keeps the interpreter to itself stops that thread too. So the kernel is asked to
+    # send SIGIO, which ends a process by default, when the other end of the pipe is closed.
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _read_line() -> bytes:
@@ -115,23 +130,34 @@ def _read_line() -> bytes:
     return line
 
 
+def _tell_where(*_: object) -> NoReturn:
+    """Leave an env that hangs, with a traceback that leads into it."""
+    raise Hung
+
+
 def main() -> None:
     """Connect to the parent, take a task, serve it; what goes wrong is told to the parent."""
-    # Ctrl-C and kill are sent to the whole process group, but only the parent may decide when to stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Ctrl-C, kill and a closing terminal reach the whole process group, but only the parent may decide when to stop.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     os.dup2(2, 1)  # what envs print must not end up in the parent's output
+    faulthandler.enable(2)  # where a crash in C code came from
     task = json.loads(_read_line())
     _end_with_parent()
     with Client(task["address"], authkey=bytes.fromhex(task["authkey"])) as connection:
+        if ASK is not None:
+            signal.signal(ASK, _tell_where)
         try:
             connection.send_bytes(str(task["worker"]).encode())
             serve(connection, task)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return
+        except EnvFault as error:
+            connection.send_bytes(note(error=str(error), kind="RunError", env=error.fault.env))
         except GymlabError as error:
             connection.send_bytes(note(error=str(error), kind=type(error).__name__))
-        except Exception:
+        except (Exception, Hung):
             connection.send_bytes(note(error=traceback.format_exc(), kind="RunError"))
 
 

@@ -1,0 +1,179 @@
+"""A run in the background: started here, watched until it trains, and then left alone."""
+
+from __future__ import annotations
+
+import io
+import json as json_module
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.runs.paths import RunPaths
+
+MARK = "--in-background"  # hidden option of the process that is started; its value counts the words put in for it
+_POLL_SECONDS = 0.05
+
+
+def detach_new(root: Path, run_id: str | None, name: str, more: Sequence[str] = (), *, json: bool) -> None:
+    """A new run in the background. Its id is chosen here, so that we know where to look."""
+    from gymlab.core.errors import UserError
+    from gymlab.runs.paths import new_run_id, run_paths
+
+    paths = run_paths(root, run_id or new_run_id(name))
+    if paths.root.exists():
+        raise UserError(f"run id '{paths.run_id}' exists already: choose another")
+    run_detached(paths, ["--run-id", paths.run_id, *more], json=json)
+
+
+def detach_again(paths: RunPaths, which: str, run_id: str | None, more: Sequence[str], *, json: bool) -> None:
+    """Go on with a run in the background, or with a new one that forks off at an earlier checkpoint."""
+    from gymlab.runs.checkpoints import read_index
+    from gymlab.runs.manifest import read_manifest
+
+    if which in ("last", read_index(paths)["last"]):
+        run_detached(paths, more, json=json)
+    else:
+        detach_new(paths.root.parent, run_id, str(read_manifest(paths).get("recipe")), more, json=json)
+
+
+def run_detached(paths: RunPaths, more: Sequence[str], *, json: bool) -> None:
+    """Start this command again as a process of its own, training in `paths`; returns when it trains.
+
+    `more` goes right behind the command's name. If the run does not start, its message and exit code become ours.
+    """
+    from gymlab.runs.logs import console_log
+    from gymlab.runs.paths import prepare_runs_folder
+
+    prepare_runs_folder(paths.root.parent)
+    # A new run's folder does not exist yet: its output waits beside it, and moves in while the process writes.
+    waiting = None if paths.exists else paths.root.with_name(f".{paths.run_id}.console.log")
+    output = waiting or console_log(paths)
+    child, began = _start(output, more)
+    try:
+        started = _await(child, paths)
+    except BaseException:
+        child.terminate()
+        child.wait()
+        if waiting is not None:
+            waiting.unlink()
+        raise
+    if waiting is not None and _move(waiting, console_log(paths)):
+        output = console_log(paths)
+    code = child.poll()
+    if not started or code:
+        _relay(output, began, code or 0)
+    child.returncode = 0  # it outlives us, and Popen need not warn of that
+    _tell(paths, child.pid, json=json)
+
+
+def _start(output: Path, more: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    from gymlab.runs.logs import open_append
+
+    name, *rest = sys.argv[1:]
+    # -P: what lies in the current folder must not shadow what gymlab imports; it finds user modules by itself.
+    command = [sys.executable, "-P", "-m", "gymlab", name, MARK, str(len(more)), *more, *rest]
+    apart: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        apart = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    fd = open_append(output)
+    try:
+        began = os.fstat(fd).st_size
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=fd, stderr=fd, **apart), began
+    finally:
+        os.close(fd)
+
+
+def _await(child: subprocess.Popen[bytes], paths: RunPaths) -> bool:
+    """Whether the run began; False when the process ended before."""
+    from gymlab.runs.status import read_record
+
+    while True:
+        code = child.poll()
+        if read_record(paths.status).get("pid") == child.pid:
+            return True
+        if code is not None:
+            return False
+        time.sleep(_POLL_SECONDS)
+
+
+def _move(waiting: Path, target: Path) -> bool:
+    try:
+        os.rename(waiting, target)
+    except OSError:  # the run did not start, or Windows, where an open file stays where it is
+        return False
+    return True
+
+
+def _relay(output: Path, began: int, code: int) -> None:
+    """What the process said, and its exit code: it ended before it trained, or while we looked."""
+    from gymlab.runs.logs import plain
+
+    with output.open("rb") as file:
+        file.seek(began)
+        said = plain(file.read().decode(errors="replace"))
+    if output.name.startswith("."):
+        output.unlink()
+    typer.echo(said, err=bool(code), nl=False)
+    raise typer.Exit(code)
+
+
+def _tell(paths: RunPaths, pid: int, *, json: bool) -> None:
+    if json:
+        typer.echo(json_module.dumps({"run_id": paths.run_id, "run_dir": str(paths.root), "pid": pid}))
+        return
+    typer.echo(f"{paths.run_id} runs in the background (pid {pid})")
+    for command in ("logs -f", "stop", "wait"):
+        typer.echo(f"  gymlab {command} {paths.run_id}")
+
+
+def typed_command() -> tuple[str, ...]:
+    """The command line as the user gave it."""
+    argv = sys.argv
+    if MARK not in argv:
+        return tuple(argv)
+    mark = argv.index(MARK)
+    return (*argv[:mark], *argv[mark + 2 + int(argv[mark + 1]) :])
+
+
+class Redacting(io.TextIOBase):
+    """A stream without secrets, a line at a time: what goes to a file is kept."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._line = out, ""
+
+    def write(self, text: str) -> int:
+        *whole, self._line = (self._line + text).split("\n")
+        if whole:
+            self._send("\n".join(whole) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._out.closed:
+            self._send(self._line)
+            self._line = ""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    def fileno(self) -> int:
+        return self._out.fileno()
+
+    def _send(self, text: str) -> None:
+        from gymlab.runs.redact import redact
+
+        if text:
+            self._out.write(redact(text))
+        self._out.flush()
+
+
+def redact_output() -> None:
+    """For the background process: its output becomes a file."""
+    sys.stdout, sys.stderr = Redacting(sys.stdout), Redacting(sys.stderr)

@@ -1,0 +1,64 @@
+"""The terminal is given back as it was found, and signals end a command in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import typer
+
+_AS_USUAL = b"\x1b[?25h\x1b[0m"  # cursor shown, no style
+
+
+class Terminal:
+    """Remembers how a terminal was set. `restore` may be called from any thread, more than once."""
+
+    def __init__(self) -> None:
+        self._out = _terminal(sys.stdout)
+        self._in = _terminal(sys.stdin)
+        self._settings: list[Any] | None = None
+        with suppress(ImportError, OSError):
+            import termios
+
+            if self._in is not None:
+                with suppress(termios.error):
+                    self._settings = termios.tcgetattr(self._in)
+
+    def restore(self) -> None:
+        if self._out is not None:
+            with suppress(OSError):
+                os.write(self._out, _AS_USUAL)
+        if self._in is None or self._settings is None:
+            return
+        import termios
+
+        with suppress(OSError, termios.error):
+            # Set from the background it would stop the process.
+            if os.tcgetpgrp(self._in) == os.getpgrp() and termios.tcgetattr(self._in) != self._settings:
+                termios.tcsetattr(self._in, termios.TCSANOW, self._settings)
+
+
+def _terminal(stream: Any) -> int | None:
+    with suppress(OSError, ValueError, AttributeError):  # closed, or not a file at all
+        number: int = stream.fileno()
+        return number if os.isatty(number) and os.environ.get("TERM") != "dumb" else None
+    return None
+
+
+@contextmanager
+def orderly() -> Iterator[None]:
+    """Around a command that trains: on every way out the terminal is restored and the exit code is right."""
+    from gymlab.experiment.signals import Interrupted, guard_process
+
+    terminal = Terminal()
+    try:
+        with guard_process(terminal.restore) as interrupts:
+            yield
+    except Interrupted:
+        typer.echo(f"{interrupts.reason} before training began", err=True)
+        raise
+    finally:
+        terminal.restore()

@@ -1,0 +1,115 @@
+"""What led every env to where it stands: its episode's index and the actions since that episode's reset.
+
+Every episode has its own seed, so this is all that is needed to rebuild an env, in this process or in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gymlab.core.errors import RunError
+from gymlab.core.types import Array, VecStep
+from gymlab.envs.buffers import Buffers
+
+Progress = Callable[[int, int], None]  # (steps replayed, steps to replay)
+Snapshot = dict[str, np.ndarray]
+
+_FIRST_ROOM = 1024  # steps the action log holds before it grows
+_FIELDS = ("episode", "elapsed", "actions", "digest", "restorable", "restarts")
+
+
+class Restored(NamedTuple):
+    """What came back from a snapshot."""
+
+    step: VecStep
+    exact: bool  # every env stands exactly where it stood
+    reason: str  # why not; "" when exact
+
+
+class History:
+    """`episode` and `elapsed` (steps since the reset) of every env, and its actions."""
+
+    def __init__(self, buffers: Buffers, action_space: Any, limit: int) -> None:
+        self._buffers, self.episode = buffers, buffers.episode
+        self.episode.fill(-1)
+        n = len(self.episode)
+        self.elapsed = np.zeros(n, np.int64)
+        self._rows = np.arange(n)
+        self._log = np.zeros((n, min(_FIRST_ROOM, limit), *action_space.shape), action_space.dtype)
+        self._room = self._log.shape[1]  # steps until the log may be full
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._log.dtype
+
+    def remember(self, actions: Array) -> None:
+        """The actions that are about to be taken; `elapsed` is the caller's to move on."""
+        if self._room == 0:
+            longest = int(self.elapsed.max())
+            if longest == self._log.shape[1]:
+                self._grow()
+            self._room = self._log.shape[1] - longest
+        self._room -= 1
+        self._log[self._rows, self.elapsed] = actions
+
+    def replace(self, row: int, actions: Array) -> None:
+        """This env has taken just these actions since its reset."""
+        while self._log.shape[1] <= len(actions):
+            self._grow()
+        self._log[row, : len(actions)] = actions
+        self.elapsed[row] = len(actions)
+        self._room = 0
+
+    def load(self, snapshot: Snapshot, kept: Array) -> None:
+        """Take over a snapshot's actions where an env was rebuilt by them; the others have just begun an episode."""
+        ends = np.cumsum(snapshot["elapsed"])
+        for row in self._rows.tolist():
+            begin = ends[row] - snapshot["elapsed"][row] if kept[row] else ends[row]
+            self.replace(row, snapshot["actions"][begin : ends[row]])
+
+    def snapshot(self, rows: slice, *, restorable: bool) -> Snapshot:
+        """Where these envs stand: one row per env, and the actions since the resets, env after env."""
+        chosen = self._rows[rows].tolist()
+        return {
+            "episode": self.episode[rows].copy(),
+            "elapsed": self.elapsed[rows].copy(),
+            "actions": np.concatenate([self._log[row, : self.elapsed[row]] for row in chosen]),
+            "digest": np.stack([self._buffers.digest(row) for row in chosen]),
+            "restorable": np.full(len(chosen), restorable),
+        }
+
+    def _grow(self) -> None:
+        self._log = np.concatenate([self._log, np.zeros_like(self._log)], axis=1)
+
+
+def part_of(snapshot: Snapshot, rows: slice) -> Snapshot:
+    """The snapshot of some of its envs."""
+    ends = np.concatenate([[0], np.cumsum(snapshot["elapsed"])])
+    part = {key: snapshot[key][rows] for key in ("episode", "elapsed", "digest", "restorable")}
+    return part | {"actions": snapshot["actions"][ends[rows.start] : ends[rows.stop]]}
+
+
+def check_whole(snapshot: Snapshot) -> None:
+    """RunError where a checkpoint's env state lacks a field."""
+    missing = [name for name in _FIELDS if name not in snapshot]
+    if missing:
+        raise RunError(f"the checkpoint's env state lacks {', '.join(missing)}")
+
+
+def misfit(snapshot: Snapshot, n: int, action_space: Any, restorable: bool) -> str:
+    """Why a snapshot cannot be replayed at all, or nothing."""
+    if not restorable or not snapshot["restorable"].any():
+        return "env objects given from Python cannot be rebuilt: new episodes began"
+    if len(snapshot["episode"]) != n:
+        return f"the checkpoint holds {len(snapshot['episode'])} envs and this run has {n}: new episodes began"
+    if snapshot["actions"].shape[1:] != action_space.shape or snapshot["actions"].dtype != action_space.dtype:
+        return "the checkpoint's actions are not those of this env: new episodes began"
+    return ""
+
+
+def next_episode(snapshot: Snapshot) -> int:
+    """An episode index that no env of the snapshot has reached, so that no seed is used twice."""
+    return int(snapshot["episode"].max(initial=-1)) + 1

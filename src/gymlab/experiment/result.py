@@ -1,0 +1,78 @@
+"""How a session ended: what is printed last, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gymlab.core.clock import Clock
+from gymlab.training.events import Control, Evaluated, Event, Feature
+
+
+class Latest(Feature):
+    """Remembers the last evaluation."""
+
+    name = "latest"
+    evaluated: Evaluated | None = None
+
+    def __call__(self, event: Event, control: Control) -> None:
+        del control
+        if isinstance(event, Evaluated):
+            self.evaluated = event
+
+    def solved(self, threshold: float | None, solved_by: str) -> bool | None:
+        """Whether the last evaluation reached the threshold; None where there is no threshold or no evaluation."""
+        if threshold is None or self.evaluated is None:
+            return None
+        return self.evaluated.evaluation.judged_by(solved_by) >= threshold
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `--json` prints."""
+
+    run_id: str
+    run_dir: Path
+    status: str
+    stop_reason: str
+    clock: Clock
+    solved: bool | None
+    evaluated: Evaluated | None
+    checkpoint: str | None
+    exit_code: int
+
+    def summary(self) -> list[str]:
+        """What was reached and what to do next, for people."""
+        clock = self.clock
+        lines = [
+            f"{self.status}: {self.stop_reason} after {clock.env_steps} env_steps "
+            f"({clock.vec_steps} vec_steps, {clock.updates} updates) in {clock.seconds:.1f} s"
+        ]
+        if self.evaluated is not None:
+            greedy, sampled = self.evaluated.evaluation.greedy, self.evaluated.evaluation.sampled
+            verdict = {True: "solved", False: "not solved", None: "no threshold"}[self.solved]
+            earlier = self.evaluated.clock.env_steps
+            when = "" if earlier == clock.env_steps else f", at {earlier} env_steps"
+            lines.append(
+                f"{verdict}: greedy {greedy.mean:.2f} ± {greedy.std:.2f}, "
+                f"sampled {sampled.mean:.2f} ± {sampled.std:.2f} over {greedy.n} Gymnasium episodes each{when}"
+            )
+        lines.append(f"run: {self.run_dir}")
+        again = f"gymlab resume {self.run_id}" if self.status == "stopped" else f"gymlab runs show {self.run_id}"
+        return [*lines, f"next: {again}"]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "run_dir": str(self.run_dir),
+            "status": self.status,
+            "stop_reason": self.stop_reason,
+            "env_steps": self.clock.env_steps,
+            "vec_steps": self.clock.vec_steps,
+            "updates": self.clock.updates,
+            "seconds": round(self.clock.seconds, 3),
+            "solved": self.solved,
+            "eval": None if self.evaluated is None else self.evaluated.evaluation.as_json(),
+            "checkpoint": self.checkpoint,
+        }

@@ -1,0 +1,134 @@
+"""`run.log`: what happened in a run, with the time, for people who were not there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gymlab.core.clock import short
+from gymlab.core.errors import GymlabError, UserError, suggestion
+from gymlab.runs import logs
+from gymlab.runs.redact import redact
+from gymlab.runs.status import now
+from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Started, Stopping, Updated
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+PROGRESS_SECONDS = 60.0  # between two lines about nothing but progress; one second at level debug
+
+
+def wanted_level() -> int:
+    """`$GYMLAB_LOG`: debug, info (the default), warning or error."""
+    given = os.environ.get("GYMLAB_LOG", "") or "info"
+    if given.lower() not in LEVELS:
+        raise UserError(f"$GYMLAB_LOG={given!r} is no level: {suggestion(given, LEVELS)}")
+    return LEVELS[given.lower()]
+
+
+class _Handler(logging.Handler):
+    """Writes whole lines, without secrets or escape sequences, into two files of bounded size."""
+
+    def __init__(self, path: Path, level: int) -> None:
+        super().__init__(level)
+        self._path = path
+        self._fd = logs.open_append(path)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        lines = logs.plain(redact(text)).replace("\n", "\n    ")
+        with contextlib.suppress(OSError):  # a log must not end a run; a full disk is told by what has to be kept
+            os.write(self._fd, f"{now()} {record.levelname:<7} {lines}\n".encode())
+            if os.fstat(self._fd).st_size > logs.MAX_BYTES:
+                self._rotate()
+        warns = record.levelno >= logging.WARNING and record.name.startswith("gymlab.")
+        if warns and not logging.getLogger().handlers and logging.lastResort:
+            logging.lastResort.handle(record)  # where nobody set logging up, warnings still reach people
+
+    def _rotate(self) -> None:
+        os.replace(self._path, logs.older_part(self._path))
+        new = logs.open_append(self._path)
+        os.close(self._fd)
+        self._fd = new
+
+    def close(self) -> None:
+        super().close()
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+
+
+class LogFile(Feature):
+    """Open while the run is: also takes what any part of gymlab tells Python's `logging` meanwhile."""
+
+    name = "logfile"
+
+    def __init__(self, path: Path, opening: Sequence[str]) -> None:
+        self._path, self._opening, self._level = path, opening, wanted_level()
+        self._every = 1.0 if self._level == logging.DEBUG else PROGRESS_SECONDS
+        self._told = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._handler = _Handler(self._path, self._level)
+        self._logger = logging.getLogger("gymlab")
+        self._before = self._logger.level
+        self._logger.setLevel(min(self._level, self._logger.getEffectiveLevel()))
+        self._logger.addHandler(self._handler)
+        for line in self._opening:
+            self._write(line)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, GymlabError):
+            self._write(f"failed: {error}", logging.ERROR)
+        elif error is not None:
+            self._write("failed:", logging.ERROR, error)
+        self._logger.removeHandler(self._handler)
+        self._logger.setLevel(self._before)
+        self._handler.close()
+
+    def __call__(self, event: Event, control: Control) -> None:
+        at = f"at {short(event.clock.env_steps)} env_steps"
+        if isinstance(event, Started):
+            self._write(f"goes on {at}, update {event.clock.updates}" if event.resumed else "started")
+        elif isinstance(event, Updated):
+            self._progress(event, at)
+        elif isinstance(event, Evaluated):
+            greedy, sampled = event.evaluation.greedy, event.evaluation.sampled
+            self._write(
+                f"{event.kind} evaluation {at}: greedy {greedy.mean:.6g} ± {greedy.std:.4g}, "
+                f"sampled {sampled.mean:.6g} ± {sampled.std:.4g} over {greedy.n} episodes each"
+            )
+        elif isinstance(event, Checkpointed):
+            size, kinds = short(event.bytes), ", ".join(event.kinds)
+            self._write(f"checkpoint {event.path.name} ({kinds}): {size} bytes in {event.seconds:.3f} s")
+        elif isinstance(event, Stopping):
+            self._write(f"stopping {at}, update {event.clock.updates}: {event.reason}")
+        elif isinstance(event, Ended):
+            self._write(f"{event.status}: {event.reason}, after {event.clock.seconds:.1f} s of training")
+
+    def _progress(self, event: Updated, at: str) -> None:
+        if time.monotonic() - self._told < self._every:
+            return
+        self._told = time.monotonic()
+        row = event.rows[-1].metrics
+        self._write(
+            f"{row['time/progress']:.1%} {at}, update {event.clock.updates}, {event.clock.episodes} episodes, "
+            f"return {row['roll/return_mean']:.6g}"
+        )
+        if self._level == logging.DEBUG:
+            self._write(" ".join(f"{name}={value:.6g}" for name, value in row.items()), logging.DEBUG)
+
+    def _write(self, text: str, level: int = logging.INFO, error: BaseException | None = None) -> None:
+        """To this run's log alone: others may be open in the same process."""
+        if level >= self._level:
+            trace = None if error is None else (type(error), error, error.__traceback__)
+            self._handler.handle(logging.LogRecord("run", level, "", 0, text, None, trace))
