@@ -88,7 +88,7 @@ def help_seconds() -> Measured:
 
 def cases(cache: Path, python: Path | None) -> dict[str, Callable[[], Measured]]:
     """Name -> one measurement."""
-    lander = ["LunarLander-v3:ppo", "--budget", "163840"]
+    lander = ["LunarLander-v3:ppo", "--budget", "98304"]
     found: dict[str, Callable[[], Measured]] = {
         "help": help_seconds,
         "CartPole-v1 / gymlab compiled": lambda: gymlab("CartPole-v1:ppo", cache=cache),
@@ -99,7 +99,7 @@ def cases(cache: Path, python: Path | None) -> dict[str, Callable[[], Measured]]
         found |= {
             "CartPole-v1 / SB3": lambda: peer(python, "sb3", "CartPole-v1", "100000"),
             "CartPole-v1 / SBX": lambda: peer(python, "sbx", "CartPole-v1", "100000"),
-            "LunarLander-v3 / SB3": lambda: peer(python, "sb3", "LunarLander-v3", "163840"),
+            "LunarLander-v3 / SB3": lambda: peer(python, "sb3", "LunarLander-v3", "98304"),
         }
     return found
 

@@ -9,7 +9,7 @@ from tests.running import assert_same_run, gymlab, start
 TINY = ["policy.hidden=[16,16]", "eval.episodes=2", "eval.final_episodes=3", "eval.every=20%", "--full-budget"]
 SMALL_PPO = ["n_envs=8", "n_steps=32", "batch_size=128", "epochs=4", "learning_rate=lin_1e-3"]
 CASES = {
-    "ppo cartpole compiled": ["CartPole-v1:ppo", *SMALL_PPO, "normalize.obs=true", "--budget", "400k"],
+    "ppo cartpole compiled": ["CartPole-v1:ppo", *SMALL_PPO, "normalize.obs=true", "--budget", "200k"],
     "ppo cartpole host": [
         "CartPole-v1:ppo",
         *SMALL_PPO,

@@ -85,7 +85,7 @@ def test_after_a_finished_run(screen):
     shown = screen("train", BELL, *TINY)
     assert shown.end() == 0, shown.written.decode()
     shown.assert_restored()
-    assert b"next: gymlab eval one" in shown.written
+    assert b"next: gymlab runs show one" in shown.written
 
 
 def test_after_control_c_twice(screen, folder):

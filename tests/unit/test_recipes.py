@@ -92,9 +92,9 @@ def test_a_users_own_registered_id_needs_no_recipe(clean_folder, monkeypatch):
 
 
 def test_imported_modules_register_envs_and_are_remembered(clean_folder, monkeypatch):
-    (clean_folder / "my_module.py").write_text(ENV_FILE + REGISTER.format(id="Imported-v0"))
+    (clean_folder / "my_module.py").write_text(ENV_FILE + REGISTER.format(id="Remembered-v0"))
     monkeypatch.syspath_prepend(str(clean_folder))
-    assert resolve("Imported-v0", imports=["my_module"]).recipe.imports == ("my_module",)
+    assert resolve("Remembered-v0", imports=["my_module"]).recipe.imports == ("my_module",)
     with pytest.raises(UserError, match="--import no_such_module"):
         resolve("CartPole-v1", imports=["no_such_module"])
 

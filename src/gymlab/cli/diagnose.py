@@ -79,8 +79,10 @@ def _passed(bundle: Bundle, newest: dict[str, float]) -> bool:
 def _lines(facts: dict[str, Any]) -> list[str]:
     fault, row = facts["fault"], facts["metrics"]
     shown = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
+    reason = str(facts["stop_reason"] or "no reason given")
+    told = fault is not None and fault["told"] in reason  # then it follows below
     lines = [
-        f"{facts['run_id']}: {facts['status']}, {facts['stop_reason'] or 'no reason given'}",
+        f"{facts['run_id']}: {facts['status']}" + ("" if told else f", {reason}"),
         f"last row: {shown or 'none'}",
         f"last checkpoint: {facts['checkpoints']['last'] or 'none'}, best: {facts['checkpoints']['best'] or 'none'}",
     ]

@@ -60,7 +60,8 @@ def sound_tensors(tensors: Tensors) -> Tensors:
 def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     bad = fault.bad
     rollout, state = to_tensors(bad.rollouts), to_tensors(bad.state)
-    after = to_tensors({"after": parts.agent.policy(bad.after)})
+    before, after = parts.agent.policy(bad.state), parts.agent.policy(bad.after)
+    looked_at = to_tensors({"rollout": bad.rollouts, "before": before, "after": after})
     report = {
         "env_steps": bad.env_steps,
         "vec_steps": bad.vec_steps,
@@ -70,7 +71,7 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
         "findings": [finding._asdict() | {"text": str(finding)} for finding in fault.findings],
         "advice": advice(fault.findings, parts, bad.hp),
         "hp": {name: float(value) for name, value in bad.hp.items()},
-        "tensors": statistics({f"rollout/{name}": array for name, array in rollout.items()} | state | after),
+        "tensors": statistics(looked_at),
     }
     try:
         path = write_bundle(

@@ -84,7 +84,8 @@ def bundles(paths: RunPaths) -> list[Path]:
     folder = paths.inside(paths.root / "faults")
     if not folder.is_dir():
         return []
-    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()), reverse=True)
+    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted((path for path in found if not path.is_symlink()), reverse=True)
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -96,7 +97,8 @@ def read_bundle(path: Path) -> Bundle:
     expected = {"update": int, "env_steps": int, "vec_steps": int, "seed": int, "told": str, "findings": list}
     expected |= {"advice": list, "hp": dict, "tensors": list, "files": dict}
     sound = isinstance(report, dict) and report.get("format") == FORMAT
-    if not sound or not all(isinstance(report.get(key), kind) for key, kind in expected.items()):
+    sound = sound and all(isinstance(report.get(key), kind) for key, kind in expected.items())
+    if not sound or not all(isinstance(value, int | float) for value in report["hp"].values()):
         raise RunError(f"bundle {path.name} is damaged: {REPORT} is not what was written")
     return Bundle(path, report)
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -37,7 +35,7 @@ def newest_run(
 
 def ask_to_stop(paths: RunPaths, owner: Owner) -> str:
     """Tell a run's owner to stop; says how that was done: 'signal' or 'file'."""
-    if send_signal(owner, signal.SIGTERM):
+    if send_signal(owner, platform.TERMINATE):
         return "signal"
     files.write_json(_request(paths), asdict(owner))
     return "file"
@@ -67,28 +65,9 @@ def _request(paths: RunPaths) -> Path:
 
 def send_signal(owner: Owner, number: int) -> bool:
     """Signal the very process that is meant; False where it is not here, or cannot be told from a later one."""
-    if sys.platform == "win32" or owner.pid <= 1 or owner.start is None or owner.host != platform.host_name():
+    if owner.pid <= 1 or owner.start is None or owner.host != platform.host_name():
         return False
-    if not hasattr(os, "pidfd_open"):
-        if platform.process_start(owner.pid) != owner.start:
-            return False
-        with contextlib.suppress(OSError):
-            os.kill(owner.pid, number)
-            return True
-        return False
-    try:
-        handle = os.pidfd_open(owner.pid)  # from here on the pid cannot become another process unnoticed
-    except OSError:
-        return False
-    try:
-        if platform.process_start(owner.pid) != owner.start:
-            return False
-        signal.pidfd_send_signal(handle, number)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+    return platform.signal_process(owner.pid, owner.start, number)
 
 
 def wait_for_release(paths: RunPaths, owner: Owner, seconds: float) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 import time
 from pathlib import Path
 
+TERMINATE = signal.SIGTERM
 _LOCK_BYTE = 1 << 30  # Windows locks are mandatory: this byte lies beyond the owner record, which stays readable
 
 if sys.platform == "win32":
@@ -124,6 +126,32 @@ def process_start(pid: int) -> str | None:
     except OSError:
         return None
     return stat.rpartition(")")[2].split()[19]  # the command before it may hold spaces and brackets
+
+
+def signal_process(pid: int, start: str, number: int) -> bool:
+    """Signal the process that began at `start`; False where there is none, or where that cannot be known."""
+    if sys.platform == "win32":
+        return False
+    if not hasattr(os, "pidfd_open"):
+        if process_start(pid) != start:
+            return False
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+            return True
+        return False
+    try:
+        handle = os.pidfd_open(pid)  # from here on the pid cannot become another process unnoticed
+    except OSError:
+        return False
+    try:
+        if process_start(pid) != start:
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
 
 
 def usable_cores() -> int:

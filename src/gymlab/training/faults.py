@@ -116,7 +116,10 @@ def examine(agent: Agent, bad: BadUpdate) -> list[Finding]:
 
 
 def _first_of_each(found: list[Finding]) -> list[Finding]:
-    return list({(finding.place, finding.tensor): finding for finding in reversed(found)}.values())[::-1]
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.place, finding.tensor), finding)
+    return list(kept.values())
 
 
 def in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[Finding]:
