@@ -3,12 +3,12 @@
 import hashlib
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gymlab.cli.diagnose import diagnose
 from gymlab.cli.main import main
 from gymlab.core.errors import RunError
 from gymlab.core.types import Rollout
@@ -22,110 +22,7 @@ from gymlab.runs.status import read_status
 from gymlab.training.faults import NumericalFault, in_rollouts
 from gymlab.training.tensors import to_tensors
 
-BAD = '''
-from typing import Literal
-
-import gymnasium
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from gymlab.algorithms.a2c import A2C, A2CSettings
-from gymlab.algorithms.settings import Positive
-from gymlab.core.arrays import namespace
-from gymlab.core.schedules import constant
-
-
-class Spoil:
-    """The observation or the reward of env 2 is bad in some vec steps."""
-
-    random = False
-
-    def __init__(self, obs=(0, 0), reward=(0, 0), value=float("nan")):
-        self.spans, self.value = (obs, reward), value
-
-    def space(self, space):
-        return space
-
-    def init(self, n):
-        # Which steps, as numbers in the state: all runs of these tests share their compiled programs.
-        mine = np.arange(n) == 2
-        spans = [[np.where(mine, np.int32(end), 0) for end in span] for span in self.spans]
-        return {"t": np.zeros(n, np.int32), "spans": spans, "infinite": np.full(n, self.value == float("inf"))}
-
-    def apply(self, state, step, key):
-        xp, t = namespace(step.reward), state["t"]
-        value = xp.where(state["infinite"], np.float32("inf"), np.float32("nan"))
-        obs_now, reward_now = ((first <= t) & (t < last) for first, last in state["spans"])
-        obs, successor = (xp.where(obs_now[:, None], value[:, None], x) for x in (step.obs, step.successor))
-        step = step._replace(obs=obs, successor=successor, reward=xp.where(reward_now, value, step.reward))
-        return {**state, "t": t + 1}, step
-
-
-class NanAt(gymnasium.Wrapper):
-    """Shows NaN after so many steps of an episode."""
-
-    def __init__(self, env, k):
-        super().__init__(env)
-        self.k = k
-
-    def reset(self, **options):
-        self.steps = 0
-        return self.env.reset(**options)
-
-    def step(self, action):
-        self.steps += 1
-        obs, *rest = self.env.step(action)
-        return (obs * np.nan if self.steps == self.k else obs, *rest)
-
-
-class ActSettings(A2CSettings):
-    place: Literal["none", "action", "logits"] = "none"
-    """What is bad in env 1 where the last number of its observation is beyond 0.1."""
-
-
-class BadActs(A2C):
-    Settings = ActSettings
-
-    def act(self, weights, obs, carry, key, greedy=False):
-        decision = super().act(weights, obs, carry, key, greedy)
-        bad = (jnp.abs(obs[:, -1]) > 0.1) & (jnp.arange(len(obs)) == 1)
-        if self.settings.place == "action":
-            return decision._replace(action=jnp.where(bad[:, None], jnp.nan, decision.action))
-        if self.settings.place == "logits":
-            return decision._replace(log_prob=jnp.where(bad, jnp.nan, decision.log_prob))
-        return decision
-
-
-@jax.custom_vjp
-def steep(weight, bad):
-    return 0.0
-
-
-steep.defvjp(lambda weight, bad: (0.0, (weight, bad)), lambda kept, g: (jnp.where(kept[1], jnp.nan, 0 * kept[0]), None))
-
-
-class LearnSettings(A2CSettings):
-    place: Positive = constant(0.0)
-    """0 nothing, 1 the loss, 2 a gradient, 3 a parameter goes bad once `health` is below a half."""
-    health: Positive = constant(1.0)
-
-
-class BadLearns(A2C):
-    Settings = LearnSettings
-
-    def loss(self, params, batch, hp):
-        loss, metrics = super().loss(params, batch, hp)
-        loss = jnp.where((hp["place"] == 1) & (hp["health"] < 0.5), jnp.inf, loss)
-        loss += steep(params["policy_head.weight"], (hp["place"] == 2) & (hp["health"] < 0.5))
-        return loss, metrics | {"opt/loss": loss}
-
-    def update(self, state, rollouts, hp, key):
-        state, metrics = super().update(state, rollouts, hp, key)
-        bad = (hp["place"] == 3) & (hp["health"] < 0.5)
-        bias = jnp.where(bad, jnp.inf, state.params["value_head.bias"])
-        return state._replace(params=state.params | {"value_head.bias": bias}), metrics
-'''
+BAD = Path(__file__).with_name("bad_parts.py")
 RECIPE = """
 env: {{id: {env}, wrappers: [{wrapper}]}}
 variants:
@@ -194,12 +91,12 @@ def cli(folder, monkeypatch, capsys):
         assert "Traceback" not in out + err
         return SimpleNamespace(code=code, out=out, err=err)
 
-    run.folder, run.paths, run.capsys = folder, RunPaths(folder / "runs" / "bad"), capsys
+    run.folder, run.paths = folder, RunPaths(folder / "runs" / "bad")
     return run
 
 
 def write_recipe(folder, env="CartPole-v1", engine="jax", algorithm=LEARNS + "place: 0}", wrapper=None):
-    (folder / "bad.py").write_text(BAD)
+    (folder / "bad.py").write_text(BAD.read_text())
     wrapper = wrapper or ("./bad.py:Spoil" if env == "CartPole-v1" else "")
     text = RECIPE.format(env=env, engine=engine, algorithm=algorithm, wrapper=wrapper)
     (folder / "bad.yaml").write_text(text)
@@ -211,8 +108,9 @@ def train(cli, *arguments, **settings):
 
 
 def looked_at(cli, *, replay=False):
-    diagnose("bad", replay=replay, as_json=True)
-    return json.loads(cli.capsys.readouterr().out)
+    done = cli("diagnose", "bad", "--json", *(["--replay"] if replay else []))
+    assert done.code == 0, done.err
+    return json.loads(done.out)
 
 
 def rows_of(paths):
@@ -259,8 +157,7 @@ def test_an_exploding_run_can_be_looked_at_replayed_and_resumed_with_a_lower_rat
     assert done.code == 1
     assert "numbers went bad in update 1 (64 env_steps): loss (value_loss) is inf at gradient step 2; then" in done.err
     assert "try: a lower learning_rate (it was 1e+30)" in done.err
-    diagnose("bad", replay=True, as_json=False)
-    shown = cli.capsys.readouterr().out
+    shown = cli("diagnose", "bad", "--replay").out
     assert "replay: deterministic" in shown
     assert "! after/weights/policy_head.weight" in shown
     assert "what to try:\n  a lower learning_rate (it was 1e+30)\n  a lower max_grad_norm" in shown

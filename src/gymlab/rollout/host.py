@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gymlab.core.errors import RunError
 from gymlab.core.types import Array, Decision, Rollout, Tree, VecStep
 from gymlab.envs.wrappers.transform import Transform
 from gymlab.policies.heads import to_env
@@ -81,6 +82,7 @@ class HostCollector:
         for t in range(self.n_steps):
             decision = self._act(policy, obs, carry, fresh, keys, self._steps[t])
             action = np.asarray(decision.action)
+            _check_finite(action, t)
             vec = self.engine.step(to_env(space, action))
             if self.transforms:
                 states, vec = apply_transforms(self.transforms, states, vec, keys[t, 1] if self._random else None)
@@ -131,6 +133,13 @@ class HostCollector:
             carry=(),
             extras=room(decision.extras),
         )
+
+
+def _check_finite(action: np.ndarray, t: int) -> None:
+    """An env must not be blamed for, or abort on, an action that is no number."""
+    if action.dtype.kind == "f" and not np.isfinite(action).all():
+        row = int(np.argwhere(~np.isfinite(action))[0][0])
+        raise RunError(f"the policy gave env {row} the action {action[row].tolist()} at step {t + 1} of the rollout")
 
 
 def _copy(tree: Tree) -> Tree:
