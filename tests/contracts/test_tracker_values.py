@@ -39,16 +39,14 @@ from gymlab.experiment.launch import Continuation, resume, train
 from gymlab.experiment.session import Options
 from gymlab.recipes.load import resolve
 from gymlab.runs.paths import RunPaths
-from gymlab.trackers.assemble import Trackers, make_tracker
+from gymlab.trackers.assemble import Trackers
 
 paths = RunPaths(Path("runs/one").absolute())
 if sys.argv[1] == "resume":
-    with make_tracker(Trackers(), paths) as tracker:
-        resume(paths, Continuation(budget=sys.argv[2]), watchers=[tracker])
+    resume(paths, Continuation(budget=sys.argv[2]))
 else:
     recipe = resolve("CartPole-v1:ppo", sys.argv[3:], budget=sys.argv[2]).recipe
-    with make_tracker(Trackers("p", tensorboard=True), paths) as tracker:
-        train(recipe, Options(0, "one", True), paths.root.parent, watchers=[tracker])
+    train(recipe, Options(0, "one", True, trackers=Trackers("p", tensorboard=True)), paths.root.parent)
 """
 
 

@@ -75,14 +75,12 @@ def train(
         from gymlab.recipes.load import resolve
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
+        from gymlab.trackers.assemble import choose_trackers
 
         resolved = resolve(
             recipe, overrides or [], sets=sets or [], budget=budget, engine=engine, device=device, imports=imports or []
         )
-        root = runs_folder()
-        from gymlab.trackers.assemble import choose_trackers
-
-        trackers = choose_trackers(wandb, tensorboard)
+        root, trackers = runs_folder(), choose_trackers(wandb, tensorboard)
         source = None if init_from is None else select_checkpoint(init_from, root, default="best")
         if detach:
             from gymlab.cli.detach import detach_new
