@@ -21,6 +21,7 @@ Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _COLUMNS = ("id", "name", "seed", "status", "env_steps", "best_return", "solved", "tags", "created")
+_LEFT_OUT, _WIDE = ("name", "tags", "created"), 130
 _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed": "red", "failed": "red"}
 
 
@@ -251,12 +252,16 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*(column.replace("_", " ") for column in _COLUMNS), box=None, header_style="bold")
+    console = Console()
+    # An id must be whole, to be copied: in a narrow terminal the columns it already tells give way.
+    columns = [column for column in _COLUMNS if console.width >= _WIDE or column not in _LEFT_OUT]
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " "), no_wrap=column == "id")
     for entry in entries:
         style = _STYLES.get(str(entry.get("status")), "")
-        cells = [Text(_printable(entry.get(column)), style if column == "status" else "") for column in _COLUMNS]
-        table.add_row(*cells)
-    Console().print(table)
+        table.add_row(*(Text(_printable(entry.get(c)), style if c == "status" else "") for c in columns))
+    console.print(table)
 
 
 def _printable(value: Any) -> str:
