@@ -1,7 +1,9 @@
 """One compilation cache for all tests and the processes they start; runs go to temporary folders."""
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,3 +36,25 @@ def clean_folder(tmp_path, monkeypatch):
     for variable in ("GYMLAB_RUNS", "GYMLAB_CACHE", "GYMLAB_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def cli(folder, monkeypatch, capsys):
+    """Run a gymlab command in this process; gives its exit code and what it printed."""
+
+    from gymlab.cli.main import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gymlab", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    run.folder = folder
+    return run

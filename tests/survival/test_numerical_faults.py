@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gymlab.cli.main import main
 from gymlab.core.errors import RunError
 from gymlab.core.types import Rollout
 from gymlab.experiment.build import build
@@ -75,26 +72,6 @@ CASES = {
 }
 
 
-@pytest.fixture
-def cli(folder, monkeypatch, capsys):
-    """Run a gymlab command in this process; gives its exit code and what it printed."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gymlab", *map(str, arguments)])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return SimpleNamespace(code=code, out=out, err=err)
-
-    run.folder, run.paths = folder, RunPaths(folder / "runs" / "bad")
-    return run
-
-
 def write_recipe(folder, env="CartPole-v1", engine="jax", algorithm=LEARNS + "place: 0}", wrapper=None):
     (folder / "bad.py").write_text(BAD.read_text())
     wrapper = wrapper or ("./bad.py:Spoil" if env == "CartPole-v1" else "")
@@ -132,18 +109,21 @@ def test_a_bad_number_stops_the_run_is_named_and_nothing_of_it_is_kept(cli, case
     settings, told = CASES[case]
     done = train(cli, **settings)
     assert done.code == 1, done.err
-    (path,) = bundles(cli.paths)
+    (path,) = bundles(RunPaths(cli.folder / "runs" / "bad"))
     bundle = read_bundle(path)
     update = bundle.report["update"]
     assert f"numbers went bad in update {update} ({update * 64} env_steps): {told}" in done.err
-    assert f"last good checkpoint: {steps(cli.paths)[0]} env_steps; bundle: {path}\ntry: " in done.err
+    assert (
+        f"last good checkpoint: {steps(RunPaths(cli.folder / 'runs' / 'bad'))[0]} env_steps; bundle: {path}\ntry: "
+        in done.err
+    )
     assert "gymlab diagnose bad" in done.err
 
-    rows = rows_of(cli.paths)
+    rows = rows_of(RunPaths(cli.folder / "runs" / "bad"))
     assert rows["updates"].tolist() == list(range(1, update))
     assert all(np.isfinite(rows[name]).all() for name in ("opt/loss", "opt/grad_norm") if name in rows)
-    assert_every_checkpoint_is_finite(cli.paths, up_to=(update - 1) * 64)
-    assert read_status(cli.paths)["status"] == "failed"
+    assert_every_checkpoint_is_finite(RunPaths(cli.folder / "runs" / "bad"), up_to=(update - 1) * 64)
+    assert read_status(RunPaths(cli.folder / "runs" / "bad"))["status"] == "failed"
 
     facts = looked_at(cli, replay=case == "reward, host")
     assert facts["fault"]["findings"][0]["text"] in done.err
@@ -162,7 +142,7 @@ def test_an_exploding_run_can_be_looked_at_replayed_and_resumed_with_a_lower_rat
     assert "! after/weights/policy_head.weight" in shown
     assert "what to try:\n  a lower learning_rate (it was 1e+30)\n  a lower max_grad_norm" in shown
 
-    (path,) = bundles(cli.paths)
+    (path,) = bundles(RunPaths(cli.folder / "runs" / "bad"))
     report = json.loads((path / "fault.json").read_text())
     report["hp"]["learning_rate"] = 1e-4  # as if the machine had made a mistake
     (path / "fault.json").write_text(json.dumps(report))
@@ -177,7 +157,7 @@ def test_an_exploding_run_can_be_looked_at_replayed_and_resumed_with_a_lower_rat
     assert resumed.code == 0, resumed.err
     facts = looked_at(cli)
     assert (facts["status"], facts["fault"]["passed"]) == ("finished", True)
-    assert rows_of(cli.paths)["updates"].tolist() == list(range(1, 17))
+    assert rows_of(RunPaths(cli.folder / "runs" / "bad"))["updates"].tolist() == list(range(1, 17))
 
 
 def test_an_env_that_gives_nan_leaves_a_run_that_says_where_to_go_on(cli):
@@ -186,8 +166,8 @@ def test_an_env_that_gives_nan_leaves_a_run_that_says_where_to_go_on(cli):
     assert "env 0 (CartPole-v1)" in done.err
     assert "at step 12 with action" in done.err
     assert "\nlast good checkpoint: 0 env_steps; go on from there: gymlab resume bad\n" in done.err
-    assert read_status(cli.paths)["status"] == "failed"
-    assert_every_checkpoint_is_finite(cli.paths, up_to=0)
+    assert read_status(RunPaths(cli.folder / "runs" / "bad"))["status"] == "failed"
+    assert_every_checkpoint_is_finite(RunPaths(cli.folder / "runs" / "bad"), up_to=0)
     assert cli("resume", "bad", "env.wrappers=[]", "-q").code == 0
 
 
@@ -197,12 +177,15 @@ def test_too_many_bad_updates_in_a_row_end_a_run_that_skips(cli):
     # 2k env_steps are 31.25 updates of 64: health is below a half from update 17 on, and 17..25 are nine.
     assert "numbers went bad in update 26 (1664 env_steps): loss is inf at gradient step 1" in done.err
     assert "; not skipped, for 9 in a row were" in done.err
-    assert "update 17 is skipped: its numbers went bad (1 so far)" in (cli.paths.log).read_text()
-    rows = rows_of(cli.paths)
+    assert (
+        "update 17 is skipped: its numbers went bad (1 so far)"
+        in (RunPaths(cli.folder / "runs" / "bad").log).read_text()
+    )
+    rows = rows_of(RunPaths(cli.folder / "runs" / "bad"))
     assert rows["sys/skipped_updates"].tolist() == [0] * 16 + list(range(1, 10))
     assert np.isfinite(rows["opt/loss"]).tolist() == [True] * 16 + [False] * 9
     assert np.isfinite(rows["roll/reward_mean"]).all()
-    assert_every_checkpoint_is_finite(cli.paths, up_to=25 * 64)
+    assert_every_checkpoint_is_finite(RunPaths(cli.folder / "runs" / "bad"), up_to=25 * 64)
     assert looked_at(cli)["skipped_updates"] == 9
 
 
