@@ -15,7 +15,6 @@ from gymlab.runs.control import ask_to_stop, newest_run, send_signal, stop_reque
 from gymlab.runs.lock import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.store import RunStore
-from tests.cli.conftest import cli  # noqa: F401
 
 TINY = [
     "n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=2", "eval.final_episodes=2",
@@ -32,7 +31,7 @@ def until(condition, seconds=60):
     return found
 
 
-def test_the_life_of_a_run_in_the_background(cli, monkeypatch):  # noqa: F811
+def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
     monkeypatch.setenv("MY_API_TOKEN", "canary-in-the-environment")
     note = "canary-in-the-environment"
     done = cli("train", *LASTING, "--run-id", "one", "--note", note, "--detach", "--json")
@@ -83,7 +82,7 @@ def test_the_life_of_a_run_in_the_background(cli, monkeypatch):  # noqa: F811
         (["resume", "nothing"], 2, "nothing"),
     ],
 )
-def test_what_cannot_start_says_so_in_the_foreground(cli, command, code, told):  # noqa: F811
+def test_what_cannot_start_says_so_in_the_foreground(cli, command, code, told):
     done = cli(*command, "--detach")
     assert (done.code, done.out) == (code, "")
     assert told in done.err
@@ -129,7 +128,7 @@ def make_run(root, name, status, clock=None):
     return store.paths
 
 
-def test_wait_tells_how_runs_ended(cli):  # noqa: F811
+def test_wait_tells_how_runs_ended(cli):
     codes = {"finished": 0, "failed": 1, "crashed": 1, "stopped": 143}
     for status, code in codes.items():
         make_run(cli.folder / "runs", status, status)
@@ -140,7 +139,7 @@ def test_wait_tells_how_runs_ended(cli):  # noqa: F811
     assert "has written no log" in cli("logs", "finished").err
 
 
-def test_without_runs_every_command_says_what_to_do(cli):  # noqa: F811
+def test_without_runs_every_command_says_what_to_do(cli):
     assert cli("stop").code == 0
     for command in ("wait", "logs"):
         done = cli(command)
@@ -151,7 +150,7 @@ def test_without_runs_every_command_says_what_to_do(cli):  # noqa: F811
     assert "gymlab train" in done.out
 
 
-def test_a_bare_resume_takes_the_newest_interrupted_run(cli):  # noqa: F811
+def test_a_bare_resume_takes_the_newest_interrupted_run(cli):
     short = ["train", "CartPole-v1:ppo", *TINY, "--budget", "128"]
     root = cli.folder / "runs"
     assert cli(*short, "--run-id", "first", "-q").code == 0
@@ -203,7 +202,7 @@ def test_a_log_is_never_written_through_a_link_or_into_a_pipe(folder):
     assert (folder / "victim").read_text() == "mine"
 
 
-def test_a_log_level_that_does_not_exist_leaves_no_run(cli, monkeypatch):  # noqa: F811
+def test_a_log_level_that_does_not_exist_leaves_no_run(cli, monkeypatch):
     monkeypatch.setenv("GYMLAB_LOG", "verbose")
     done = cli("train", "CartPole-v1:ppo", *TINY, "--budget", "100")
     assert done.code == 2
@@ -211,7 +210,7 @@ def test_a_log_level_that_does_not_exist_leaves_no_run(cli, monkeypatch):  # noq
     assert not list((cli.folder / "runs").glob("*/manifest.json"))
 
 
-def test_a_failed_run_logs_why_without_secrets(cli, monkeypatch):  # noqa: F811
+def test_a_failed_run_logs_why_without_secrets(cli, monkeypatch):
     monkeypatch.setenv("MY_API_TOKEN", "canary-in-the-environment")
     features = '["tests.survival.bells:Boom"]'
     with pytest.raises(RuntimeError, match="the feature fell over"):

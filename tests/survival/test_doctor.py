@@ -7,11 +7,10 @@ import tomllib
 import pytest
 
 from gymlab.experiment import health
-from tests.cli.conftest import cli  # noqa: F401
 from tests.running import ROOT
 
 
-def test_everything_is_told_and_all_is_well(cli):  # noqa: F811
+def test_everything_is_told_and_all_is_well(cli):
     done = cli("doctor", "--json")
     assert done.code == 0, done.out
     facts = json.loads(done.out)
@@ -33,7 +32,7 @@ def test_every_extra_is_looked_for():
     assert set(health.EXTRAS) == set(extras) - {"dev", "all", "play"}
 
 
-def test_what_is_wrong_comes_with_its_cure(cli, monkeypatch):  # noqa: F811
+def test_what_is_wrong_comes_with_its_cure(cli, monkeypatch):
     (cli.folder / "file").write_text("")
     monkeypatch.setenv("GYMLAB_RUNS", str(cli.folder / "file/runs"))
     monkeypatch.setenv("JAX_PLATFORMS", "abacus")
@@ -45,7 +44,7 @@ def test_what_is_wrong_comes_with_its_cure(cli, monkeypatch):  # noqa: F811
     assert "abacus" in done.out
 
 
-def test_a_broken_settings_file_is_a_problem_not_a_crash(cli, monkeypatch):  # noqa: F811
+def test_a_broken_settings_file_is_a_problem_not_a_crash(cli, monkeypatch):
     monkeypatch.setattr(health, "_devices", lambda problems: [])
     monkeypatch.delenv("GYMLAB_RUNS")
     (cli.folder / "gymlab.toml").write_text("runz = 'here'\n")

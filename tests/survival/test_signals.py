@@ -11,7 +11,6 @@ from gymlab.experiment.signals import Interrupted, guard_process, watch_signals
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
-from tests.cli.conftest import cli  # noqa: F401
 from tests.running import assert_same_run, start
 from tests.survival.bells import Bell
 
@@ -29,7 +28,7 @@ def ring_at(step):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_signal_abandons_an_evaluation_which_is_made_up_for_exactly(cli, end):  # noqa: F811
+def test_a_signal_abandons_an_evaluation_which_is_made_up_for_exactly(cli, end):
     ring_at(0)
     whole = cli("train", *BELL, *ENDS[end], "--run-id", "whole", "--json")
     assert whole.code == 0, whole.err
