@@ -1,6 +1,7 @@
 """One compilation cache for all tests and the processes they start; runs go to temporary folders."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 os.environ.setdefault("GYMLAB_CACHE", str(ROOT / ".cache"))
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+if hasattr(signal, "SIGHUP"):  # under nohup it is ignored, and gymlab rightly leaves it so
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
