@@ -11,6 +11,7 @@ WORKERS ?= 2
 demo: $(VENV)/.demo
 	$(BIN)/gymlab train CartPole-v1:ppo
 	$(BIN)/gymlab runs show @last
+	$(BIN)/gymlab export @last --html
 
 test: $(VENV)/.dev check
 	$(BIN)/python -m pytest -n $(WORKERS)
@@ -41,7 +42,7 @@ $(VENV)/.python:
 
 $(VENV)/.demo: $(VENV)/.python pyproject.toml $(CONSTRAINTS)
 	@echo "installing gymlab into $(VENV) (about half a minute) ..."
-	$(PIP) install --progress-bar on -c $(CONSTRAINTS) -e '.[render]'
+	$(PIP) install --progress-bar on -c $(CONSTRAINTS) -e '.[render,video]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml $(CONSTRAINTS)

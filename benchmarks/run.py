@@ -21,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import overhead
+
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".venv-peers"
 PEER_PACKAGES = ["torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[box2d]"]
@@ -139,6 +141,8 @@ def page(measured: dict[str, list[Measured]], facts: dict[str, Any]) -> str:
         )
     helps = [r["seconds"] for r in measured["help"]]
     lines += ["", f"`gymlab --help`: {median(helps):.2f} s.", ""]
+    if overhead.RESULTS.is_file():
+        lines += overhead.table(json.loads(overhead.RESULTS.read_text())["measured"])
     return "\n".join(lines)
 
 
@@ -157,6 +161,7 @@ def main() -> None:
                 measured[name].append(result)
             told = ", ".join(f"{key} {value:,.2f}" for key, value in result.items())
             print(f"[{repeat}/{options.repeats}] {name}: {told}", flush=True)
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "overhead.py"], env=environment(cache), check=True)
     facts = {
         "repeats": options.repeats,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md and cli.md from the typed code; `--check` exits 1 where they are stale."""
+"""Writes the pages of docs/reference from the typed code; `--check` exits 1 where they are stale."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typer.models import ArgumentInfo
 from gymlab.algorithms.catalogue import ALGORITHMS
 from gymlab.algorithms.settings import Positive, Share
 from gymlab.cli.main import app
+from gymlab.core.metrics.pages import metrics_table
 from gymlab.core.schedules import Schedule
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import Part
@@ -33,7 +34,7 @@ POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
 def main(check: bool) -> int:
     """Write the pages, or only say which would change."""
     stale = []
-    for name, text in {"settings.md": settings_page(), "cli.md": cli_page()}.items():
+    for name, text in {"settings.md": settings_page(), "cli.md": cli_page(), "metrics.md": metrics_page()}.items():
         path = HERE / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
@@ -89,15 +90,16 @@ def settings_row(name: str, field: FieldInfo) -> tuple[str, ...]:
 def wrapper_rows() -> Iterator[tuple[str, ...]]:
     for name in sorted(WRAPPERS):
         wrapper = load_wrapper(name)
-        if isinstance(wrapper, type) and issubclass(wrapper, Settings):
-            fields = wrapper.model_fields.items()
+        model = getattr(wrapper, "Settings", wrapper)
+        if isinstance(model, type) and issubclass(model, Settings):
+            fields = model.model_fields.items()
             given = [f"`{key}`{'' if field.is_required() else f' = `{plain(field.default)}`'}" for key, field in fields]
-            kind = "transform"
+            kind = "transform" if model is wrapper else "wrapper"
         else:
             given = [f"`{key}` = `{value}`" for key, value in defaults_of(wrapper).items()]
             kind = "wrapper"
-        # A wrapper's module begins with how it is written in a recipe, in backquotes, and a colon.
-        about = re.split(r"`\)?: ", summary(sys.modules[wrapper.__module__].__doc__), maxsplit=1)[1]
+        # A wrapper's module begins with how it is written in a recipe, in backquotes, and a colon; a game's need not.
+        about = re.split(r"`\)?: ", summary(sys.modules[wrapper.__module__].__doc__), maxsplit=1)[-1]
         yield f"`{name}`", ", ".join(given), kind, about
 
 
@@ -155,6 +157,22 @@ def plain(value: Any) -> str:
 
 def is_settings(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Settings) and annotation not in (Steps, Part)
+
+
+def metrics_page() -> str:
+    """Every metric of the catalogue, by namespace."""
+    parts = [
+        NOTICE,
+        "# Metrics",
+        "Every metric is declared once; `gymlab explain NAME` tells more of one, and [reading the numbers]"
+        "(../metrics.md) what to make of them. A name that ends in `/*` stands for a family. *Looks* are taken of the "
+        "first and the last update, at evaluations, every `metrics.distributions_every` updates and when an alert "
+        "asks; histograms come with them and are stored beside the rows. Evaluations, times and the machine are "
+        "measured now and then. The last column also says what a row holds that stands for several updates "
+        "(`metrics.rows_every`).",
+        metrics_table().rstrip().replace("### ", "## "),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def cli_page() -> str:

@@ -11,9 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("GYMLAB_CACHE", str(ROOT / ".cache"))
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("GYMLAB_VIDEO", "off")  # a second process for each run is too slow for most tests
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if hasattr(signal, "SIGHUP"):  # under nohup it is ignored, and gymlab rightly leaves it so
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# What nohup and a shell's `&` have ignored stays ignored in every child, and gymlab rightly leaves it so.
+for _name, _handler in (("SIGHUP", signal.SIG_DFL), ("SIGINT", signal.default_int_handler)):
+    if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _name), _handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gymlab.core.types import VecStep
 from gymlab.envs.buffers import leaves
@@ -15,6 +17,7 @@ from gymlab.envs.engines.processes import ProcessEngine
 from gymlab.envs.settings import EnvSettings
 
 Make = Callable[..., HostEngine]
+BOTH = pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
 
 
 def engine_maker(kind: str) -> Iterator[Make]:
@@ -54,3 +57,12 @@ def dump(step: VecStep) -> list[bytes]:
 
 def play(engine: HostEngine, moves: list[np.ndarray]) -> list[list[bytes]]:
     return [dump(engine.step(move)) for move in moves]
+
+
+def vec_step(xp, obs, successor=None, *, reward=None, terminated=0, truncated=0, fresh=0, dtype=np.float32) -> VecStep:
+    """A step of NumPy or JAX arrays; flags are one for all envs or one for each. `components` has one part, `a`."""
+    obs = xp.asarray(obs, dtype=dtype)
+    successor = obs if successor is None else xp.asarray(successor, dtype=dtype)
+    reward = xp.zeros(len(obs), np.float32) if reward is None else xp.asarray(reward, dtype=np.float32)
+    flags = (xp.broadcast_to(xp.asarray(flag, dtype=bool), (len(obs),)) for flag in (terminated, truncated, fresh))
+    return VecStep(obs, successor, reward, reward, {"a": reward}, *flags)

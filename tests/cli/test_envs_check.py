@@ -106,6 +106,14 @@ def test_check_speaks_json() -> None:
     assert {"level", "title", "detail", "fix"} == set(told["findings"][0])
 
 
+def test_copies_that_only_repeat_each_other_are_told() -> None:
+    def copies(env: str) -> list[str]:
+        return [finding.level for finding in check_env(env) if finding.title == "copies"]
+
+    assert copies("CliffWalking-v1") == ["warn"]  # one start, and no chance in it
+    assert copies("FrozenLake-v1") == copies("CartPole-v1") == []
+
+
 def test_wrong_kwargs_are_the_users_mistake() -> None:
     assert isinstance(run("check", "CartPole-v1", "--kwargs", "{k: 3}").exception, UserError)
     assert isinstance(run("check", "CartPole-v1", "--kwargs", "[3]").exception, UserError)

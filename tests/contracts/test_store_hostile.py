@@ -193,3 +193,83 @@ def test_hostile_run_folders_run_nothing_and_give_no_traceback(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{9 * 14 * 7} []\n"
     assert "pwned" not in os.listdir(tmp_path)
+
+
+ARCHIVES = """
+import io, json, os, pickle, stat, sys, tarfile, zipfile
+from pathlib import Path
+root = Path(sys.argv[1])
+events, writes = [], []
+watched = ("pickle.", "exec", "os.system", "subprocess", "import")
+def hook(name, args):
+    if name.startswith(watched) and armed:
+        events.append((name, *map(str, args)))
+    if name == "open" and armed and not set(str(args[1] or "r")) <= set("rb"):
+        writes.append(args)
+armed = False
+sys.addaudithook(hook)
+from gymlab.core.errors import GymlabError
+from gymlab.sb3.model_file import read_model
+import codecs, safetensors.numpy, zlib  # imported late otherwise
+for name in ("cp437", "utf-8-sig", *(f"utf-{bits}{order}" for bits in (16, 32) for order in ("", "-le", "-be"))):
+    codecs.lookup(name)
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("touch " + str(root) + "/pwned",)
+bomb = pickle.dumps(Bomb())
+payloads = [bomb, b"", b"\\0" * 100, b"\\xff" * 9, b"PK\\3\\4" + bomb, (2**62).to_bytes(8, "little") + b"{}",
+            b"[" * 99_999, b'{"a":' * 9_999, b"!!python/object/apply:os.system [id]", b"null", b'{"format": 1}',
+            b'{"format": 1, "files": {"policy.safetensors": {"sha256": 3}}, "recipe": "!!python/name:os.system"}',
+            b'{"format": 1, "files": [], "module": "os:system"}', b'{"format": 1e400}']
+members = ["model.json", "policy.safetensors", "state.safetensors"]
+sound = {"model.json": b'{"format": 1, "files": {}}', "policy.safetensors": b"x", "state.safetensors": b"x"}
+
+def archive(name, contents, kind=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(root / name, "w", kind) as out:
+        for member, data in contents:
+            out.writestr(member, data)
+
+for n, member in enumerate(members):
+    for m, payload in enumerate(payloads):
+        archive(f"a-{n}-{m}.zip", {**sound, member: payload}.items())
+link = zipfile.ZipInfo("model.json")
+link.external_attr = (stat.S_IFLNK | 0o777) << 16
+for name, contents in {
+    "up": [("../pwned", b"x"), *sound.items()], "absolute": [(str(root / "pwned"), b"x"), *sound.items()],
+    "windows": [("..\\\\..\\\\pwned", b"x"), *sound.items()], "link": [(link, b"/etc/passwd")],
+    "nested": [("model.json", (root / "a-0-0.zip").read_bytes())], "empty": [],
+    "many": [(str(n), b"") for n in range(9999)],
+    "sb3": [("data", bomb), ("policy.pth", bomb), ("pytorch_variables.pth", bomb)],
+    "torch": [("archive/data.pkl", bomb), ("model.json", bomb)], "null": [("model.json\\0.txt", b"{}")],
+}.items():
+    archive(f"b-{name}.zip", contents)
+archive("c-swollen.zip", [("model.json", b" " * 10**8), *list(sound.items())[1:]], zipfile.ZIP_DEFLATED)
+whole = (root / "a-0-1.zip").read_bytes()
+(root / "c-cut.zip").write_bytes(whole[: len(whole) // 2])
+head = b"PK\\1\\2\\x14\\x03\\x14\\0"
+(root / "c-locked.zip").write_bytes(whole.replace(head + b"\\0\\0", head + b"\\1\\0"))  # encrypted
+with tarfile.open(root / "c-tar.zip", "w") as tar:
+    tar.add(root / "a-0-0.zip", "../pwned")
+(root / "c-pickle.zip").write_bytes(bomb)
+count, armed = 0, True
+for path in sorted(root.glob("*.zip")):
+    try:
+        read_model(path)
+    except GymlabError:
+        count += 1
+armed = False
+print(count, len(list(root.glob("*.zip"))), sorted(set(events)), writes)
+"""
+
+
+def test_hostile_archives_run_nothing_unpack_nothing_and_give_no_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ARCHIVES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    refused, made, *found = done.stdout.split(maxsplit=2)
+    assert refused == made
+    assert int(made) >= 50
+    assert found == ["[] []\n"]
+    assert not list(tmp_path.rglob("*pwned*"))

@@ -41,29 +41,6 @@ print("held", flush=True)
 time.sleep(60)
 """
 
-RACE = """
-import os, sys, time
-from gymlab.runs.lock import RunLocked
-from gymlab.runs.store import RunStore
-def attempt():
-    while time.time() < start:
-        pass
-    try:
-        store = RunStore.open(sys.argv[1])
-    except RunLocked as error:
-        os._exit(0 if "pid" in str(error) else 9)
-    time.sleep(1.5)  # longer than anybody waits
-    os._exit(1)
-start = time.time() + 0.2
-children = []
-for _ in range(int(sys.argv[2])):
-    pid = os.fork()
-    if pid == 0:
-        attempt()
-    children.append(pid)
-print(sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children))
-"""
-
 CREATE = """
 import sys
 from gymlab.core.errors import UserError
@@ -181,10 +158,6 @@ def test_a_stopped_process_still_holds_its_run(paths: RunPaths, holder: subproce
     with pytest.raises(RunLocked):
         RunStore.open(paths)
     assert read_status(paths)["status"] == "running"
-
-
-def test_of_fifty_starters_one_wins(paths: RunPaths) -> None:
-    assert output(start(RACE, str(paths.root), "50")) == str([0] * 49 + [1])
 
 
 def test_looking_at_a_run_does_not_keep_its_owner_out(paths: RunPaths) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -13,6 +14,10 @@ import pytest
 
 from gymlab.experiment.launch import train
 from gymlab.experiment.session import Options
+from gymlab.features.console import snapshot
+from gymlab.features.console.ansi import plain
+from gymlab.features.console.layout import Choice, frame
+from gymlab.features.console.view import View
 from gymlab.recipes.load import resolve
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
@@ -22,7 +27,7 @@ from gymlab.trackers.feature import Tracker
 from gymlab.trackers.follow import Follower
 from gymlab.trackers.tensorboard_sink import points
 from gymlab.trackers.wandb_program import history
-from gymlab.training.events import Feature, Updated
+from gymlab.training.events import Ended, Feature, Measured, Recorded, Updated
 from tests.running import assert_same_run, environment
 from tests.unit.test_trackers import Memory
 
@@ -81,13 +86,48 @@ def wandb_rows(paths):
     return [numbers(row) for path in found for row in history(path) if "updates" in row]
 
 
-def test_store_csv_tensorboard_and_wandb_hold_the_same_values_at_the_same_steps(folder, monkeypatch):
+class Watcher(Feature):
+    """What a console shows of every update, once all of it is known."""
+
+    name = "watcher"
+
+    def __init__(self):
+        self.view, self.shown, self.lines = View(), {}, []
+
+    def __call__(self, event, control):
+        if isinstance(event, Updated | Ended) and self.view.clock.updates:
+            self.shown[self.view.clock.updates] = snapshot(self.view.values)
+            self.lines = [plain(line) for line in frame(self.view, Choice(), 400, 60)]
+        if isinstance(event, Updated):
+            self.view.update(event)
+        elif isinstance(event, Recorded):
+            self.view.record(event)
+        elif isinstance(event, Measured):
+            self.view.measure(event)
+
+
+def check_console(watcher, truth):
+    """Every value of the store is shown at its precision, for the same update, and so it stands in the table."""
+    rows = {int(float(row["updates"])): row for row in truth}
+    assert max(rows) in watcher.shown
+    for update, shown in watcher.shown.items():
+        stored_row = {name: float(value) for name, value in rows[update].items() if "/" in name}
+        assert {name: shown[name] for name in stored_row} == snapshot(stored_row)
+    table = "\n".join(watcher.lines)
+    for name, text in watcher.shown[max(rows)].items():
+        if name in ("roll/return_mean", "opt/entropy", "opt/approx_kl", "eval/greedy_mean", "time/sps"):
+            assert re.search(rf" {name.partition('/')[2]} +{re.escape(text)} ", table), (name, text, table)
+
+
+def test_console_store_csv_tensorboard_and_wandb_hold_the_same_values_at_the_same_steps(folder, monkeypatch):
     for name, value in {**SECRETS, "HOME": str(folder / "home-canary"), "WANDB_MODE": "offline"}.items():
         monkeypatch.setenv(name, value)
     paths = RunPaths(folder / "runs/one")
-    training(folder, "one", make_tracker(Trackers("p", tensorboard=True), paths))
+    watcher = Watcher()
+    training(folder, "one", make_tracker(Trackers("p", tensorboard=True), paths), more=[watcher])
     truth = stored(paths)
     assert len(truth) == 16
+    check_console(watcher, truth)
     assert "eval/greedy_mean" in truth[-1]
     assert "time/checkpoint" in truth[-1]
     with MetricsReader(paths.metrics) as reader:

@@ -12,14 +12,16 @@ from gymlab.algorithms.settings import Positive
 from gymlab.core.arrays import namespace
 from gymlab.core.schedules import constant
 
+KINDS = ("nan", "inf", "huge")
+
 
 class Spoil:
-    """The observation or the reward of env 2 is bad in some vec steps."""
+    """The observation or the reward of env 2 is bad, or just huge, in some vec steps."""
 
     random = False
 
-    def __init__(self, obs=(0, 0), reward=(0, 0), value=float("nan")):
-        self.spans, self.value = (obs, reward), value
+    def __init__(self, obs=(0, 0), reward=(0, 0), kind="nan"):
+        self.spans, self.kind = (obs, reward), kind
 
     def space(self, space):
         return space
@@ -28,14 +30,15 @@ class Spoil:
         # Which steps, as numbers in the state: all runs of these tests share their compiled programs.
         mine = np.arange(n) == 2
         spans = [[np.where(mine, np.int32(end), 0) for end in span] for span in self.spans]
-        return {"t": np.zeros(n, np.int32), "spans": spans, "infinite": np.full(n, self.value == float("inf"))}
+        return {"t": np.zeros(n, np.int32), "spans": spans, "kind": np.full(n, KINDS.index(self.kind))}
 
     def apply(self, state, step, key):
         xp, t = namespace(step.reward), state["t"]
-        value = xp.where(state["infinite"], np.float32("inf"), np.float32("nan"))
+        value = xp.asarray([np.nan, np.inf, 3e38], np.float32)[state["kind"]]
         obs_now, reward_now = ((first <= t) & (t < last) for first, last in state["spans"])
         obs, successor = (xp.where(obs_now[:, None], value[:, None], x) for x in (step.obs, step.successor))
-        step = step._replace(obs=obs, successor=successor, reward=xp.where(reward_now, value, step.reward))
+        reward, train_reward = (xp.where(reward_now, value, x) for x in (step.reward, step.train_reward))
+        step = step._replace(obs=obs, successor=successor, reward=reward, train_reward=train_reward)
         return {**state, "t": t + 1}, step
 
 

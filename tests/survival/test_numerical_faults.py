@@ -45,7 +45,7 @@ CASES = {
         "observation (obs) is NaN in env 2 at step 6 of the rollout",
     ),
     "reward, compiled": (
-        {**COMPILED, "wrapper": "{./bad.py:Spoil: {reward: [80, 81], value: .inf}}"},
+        {**COMPILED, "wrapper": "{./bad.py:Spoil: {reward: [80, 81], kind: inf}}"},
         "reward is inf in env 2 at step 16 of the rollout",
     ),
     "reward, host": (
@@ -59,6 +59,11 @@ CASES = {
     "logits, host": (
         {**HOST, "algorithm": "./bad.py:BadActs: {place: logits}"},
         "logits (log_prob) is NaN in env 1 at step",
+    ),
+    # Each reward is a number yet; only their discounted sum is none.
+    "advantage, compiled": (
+        {**COMPILED, "wrapper": "{./bad.py:Spoil: {reward: [70, 78], kind: huge}}"},
+        "advantage is inf in env 2 at step",
     ),
     "loss, compiled": ({**COMPILED, "algorithm": LEARNS + "place: 1}"}, "loss is inf at gradient step 1"),
     "gradient, host": (

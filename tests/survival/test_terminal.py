@@ -25,6 +25,9 @@ CONTROL_C = b"\x03"
 class Screen:
     """A command in a terminal of its own, and everything it wrote there."""
 
+    starter = "import os, sys; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR)); " \
+              "os.execv(sys.executable, [sys.executable, '-m', 'gymlab', *sys.argv[1:]])"  # fmt: skip
+
     def __init__(self, folder, *command):
         self.master, self.slave = pty.openpty()
         # Somebody's shell may have made the terminal special; it must come back like that too.
@@ -33,10 +36,8 @@ class Screen:
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
         self.before = termios.tcgetattr(self.slave)
         self.written = b""
-        starter = "import os, sys; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR)); " \
-                  "os.execv(sys.executable, [sys.executable, '-m', 'gymlab', *sys.argv[1:]])"  # fmt: skip
         self.process = subprocess.Popen(
-            [sys.executable, "-c", starter, *command],
+            [sys.executable, "-c", self.starter, *command],
             cwd=folder, env=environment(TERM="xterm-256color"), stdin=self.slave, stdout=self.slave, stderr=self.slave,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gymlab.core.errors import RunError, UserError
+from gymlab.core.histogram import Histogram
 from gymlab.runs import failpoints
 from gymlab.runs.metrics import MetricsReader, MetricsWriter
 
@@ -264,3 +265,88 @@ def test_too_many_metrics_are_told(writer: MetricsWriter) -> None:
     many: dict[str, Any] = {f"m{i}": 1.0 for i in range(2000)}
     with pytest.raises(RunError, match="more than"):
         writer.append([{**row(1), **many}])
+
+
+def bars(*counts: int, low: float = -1.0, high: float = 1.0) -> Histogram:
+    return Histogram(low, high, counts)
+
+
+def test_histograms_come_back_with_their_clock_edges_and_counts(path: Path, writer: MetricsWriter) -> None:
+    writer.append([row(1, a=1.0), row(2, a=1.0), row(3, a=1.0)])
+    writer.add_histograms(1, {"roll/return_hist": bars(1, 2), "opt/values_hist": bars(0, 70_000, 5)})
+    writer.add_histograms(3, {"roll/return_hist": bars(300, 0, low=0.5, high=2.5)})
+    writer.commit()
+    with MetricsReader(path) as reader:
+        assert reader.histogram_names() == ["opt/values_hist", "roll/return_hist"]
+        found = reader.histogram("roll/return_hist", clock="updates")
+        np.testing.assert_array_equal(found.at, [1, 3])
+        np.testing.assert_array_equal(found.edges, [[-1, 0, 1], [0.5, 1.5, 2.5]])
+        np.testing.assert_array_equal(found.counts, [[1, 2], [300, 0]])
+        np.testing.assert_array_equal(found.shares, [[1 / 3, 2 / 3], [1, 0]])
+        np.testing.assert_array_equal(reader.histogram("opt/values_hist").counts, [[0, 70_000, 5]])
+        assert reader.names() == ["a"]  # rows and exports do not know of them
+        with pytest.raises(UserError, match="did you mean 'roll/return_hist'"):
+            reader.histogram("roll/retrun_hist")
+
+
+def test_histograms_are_cut_with_their_rows(path: Path, writer: MetricsWriter) -> None:
+    writer.append(row(update, a=1.0) for update in range(1, 5))
+    for update in (1, 2, 3):
+        writer.add_histograms(update, {"h": bars(update)})
+    writer.commit()
+    writer.add_histograms(4, {"h": bars(4)})
+    writer.cut_after(2)
+    with MetricsReader(path) as reader:
+        np.testing.assert_array_equal(reader.histogram("h", "updates").at, [1, 2])
+    writer.append([row(3, a=1.0)])
+    writer.add_histograms(3, {"h": bars(30)})
+    writer.commit()
+    with MetricsReader(path) as reader:
+        np.testing.assert_array_equal(reader.histogram("h", "updates").counts[:, 0], [1, 2, 30])
+
+
+def test_a_row_and_its_histograms_are_there_together_or_not_at_all(
+    path: Path, writer: MetricsWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.append([row(1, a=1.0)])
+    writer.add_histograms(1, {"h": bars(1)})
+    monkeypatch.setattr(failpoints, "_passed", type(failpoints._passed)())
+    monkeypatch.setenv("GYMLAB_FAILPOINT", "mid_commit:1:enospc")
+    with pytest.raises(OSError, match="space"):
+        writer.commit()
+    with MetricsReader(path) as reader:
+        assert (reader.last(), reader.histogram_names()) == ({}, [])
+    writer.commit()
+    with MetricsReader(path) as reader:
+        assert (reader.last()["updates"], reader.histogram_names()) == (1, ["h"])
+
+
+def test_a_store_from_before_histograms_has_none(path: Path) -> None:
+    with MetricsWriter(path) as writer:
+        writer.append([row(1, a=1.0)])
+    db = sqlite3.connect(path)
+    db.execute("DROP TABLE histograms")
+    db.commit()
+    db.close()
+    with MetricsReader(path) as reader:
+        assert reader.histogram_names() == []
+    with MetricsWriter(path) as writer:  # which goes on with it all the same
+        writer.append([row(2, a=1.0)])
+        writer.add_histograms(2, {"h": bars(1)})
+    with MetricsReader(path) as reader:
+        assert reader.histogram_names() == ["h"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["counts = 'x'", "counts = x'0700'", "counts = x'020000ff'", "low = 'nan'", "high = 9e999"]
+)
+def test_what_is_no_histogram_is_refused(path: Path, damage: str) -> None:
+    with MetricsWriter(path) as writer:
+        writer.append([row(1, a=1.0)])
+        writer.add_histograms(1, {"h": bars(1, 2)})
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE histograms SET {damage}")
+    db.commit()
+    db.close()
+    with MetricsReader(path) as reader, pytest.raises(RunError, match="histogram"):
+        reader.histogram("h")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from urllib.parse import quote
+
 import pytest
 
-from gymlab.runs.redact import redact, redact_argv, redact_tree
+from gymlab.runs.redact import argv_secrets, keep_secret, redact, redact_argv, redact_tree, secrets_in
 
 HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT"
 HEX40 = "0123456789abcdef0123456789abcdef01234567"
@@ -22,6 +25,8 @@ HEX40 = "0123456789abcdef0123456789abcdef01234567"
         "password='s3cr3t-canary with spaces'",
         "https://host/x?access_token=s3cr3t-canary&b=1",
         "Authorization: Bearer s3cr3t-canary",
+        "authorization: basic s3cr3t-canary",
+        "{'Authorization': 'Basic s3cr3t-canary'}",
         "aws AKIA" + "S3CR3TCANARY1234",
         "sk-" + "proj-s3cr3t-canary-0123456789",
         "ghp_" + "s3cr3tcanary0123456789",
@@ -48,6 +53,7 @@ def test_secrets_in_texts_are_masked(text: str) -> None:
         "a@b.example wrote: keys are fine",
         "cartpole-v1-ppo-20261115-054200-ab12",
         "env:\n  id: CartPole-v1\n  kwargs: {key: left, gravity: -9.8}\n",
+        "a basic environment, and basic understanding",
     ],
 )
 def test_ordinary_texts_stay_as_they_are(text: str) -> None:
@@ -84,3 +90,23 @@ def test_nested_values_are_masked_by_name_and_by_look() -> None:
         "seed": 3,
         "ok": None,
     }
+
+
+def test_a_secret_is_masked_however_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = 'it\'s a "canary"\\with ünïcode\tand more'
+    monkeypatch.setenv("MY_TOKEN", value)
+    for written in (value, repr([value]), ascii({1: value}), json.dumps({"a": value}), f"https://h/?q={quote(value)}"):
+        assert "canary" not in redact(written)
+    monkeypatch.setenv("MY_PRIVATE_KEY", "-----BEGIN KEY-----\ncanaryFIRSTLINE0\ncanarySECONDLINE\n-----END KEY-----")
+    assert [redact(line) for line in ("x canaryFIRSTLINE0", "canarySECONDLINE y")] == ["x ***", "*** y"]
+
+
+def test_what_is_found_secret_once_is_masked_from_then_on() -> None:
+    tree = {"env": {"kwargs": {"api_key": "canaryword-1", "url": "https://me:canaryword-2@h/", "level": "plainword"}}}
+    argv = ["train", "--token", "canaryword-3", "x.password=canaryword-4", "--note", "the secret: patience is all"]
+    found = {*secrets_in(tree), *argv_secrets(argv)}
+    assert {f"canaryword-{n}" for n in range(1, 5)} <= found
+    assert not {"plainword", "patience"} & found
+    keep_secret(found)
+    told = redact("login with canaryword-1, canaryword-2, canaryword-3 and canaryword-4 failed: patience, plainword")
+    assert told == "login with ***, ***, *** and *** failed: patience, plainword"

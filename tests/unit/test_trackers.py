@@ -95,7 +95,7 @@ class Script:
 
     def tell(self, event):
         for feature in (self.tracker, self.record):
-            feature(event, SimpleNamespace(interrupted=False))
+            feature(event, SimpleNamespace(interrupted=False, emit=lambda _: None))
 
     def train(self, updates=1, commit=True):
         for _ in range(updates):

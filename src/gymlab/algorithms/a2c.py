@@ -10,7 +10,14 @@ import jax.numpy as jnp
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.advantages import Batch, gae_batch, normalize
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import explained_variance, policy_change
+from gymlab.algorithms.diagnostics import (
+    explained_variance,
+    gradient_metrics,
+    gradient_norms,
+    policy_change,
+    scaled_losses,
+    spread,
+)
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
@@ -45,9 +52,11 @@ class A2C(ActorCriticAlgorithm):
         batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, batch, hp)
         ready = optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, norm = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        params, opt, _ = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
-        metrics["opt/grad_norm"] = norm
+        metrics |= gradient_metrics(grads, gradient_norms(grads, hp["max_grad_norm"]))
+        metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])
+        metrics |= spread(("opt/advantage", "opt/target"), [batch.advantage, batch.target])
         metrics["opt/explained_variance"] = explained_variance(batch.value, batch.target)
         metrics["opt/gradient_steps"] = jnp.int32(1)
         return state._replace(params=params, optimiser=opt), metrics

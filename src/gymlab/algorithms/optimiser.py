@@ -37,11 +37,16 @@ def step(
 ) -> tuple[Params, State, Array]:
     """New parameters, new state and the gradients' norm before clipping."""
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
-    scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
+    scale = clip_scale(norm, max_grad_norm)
     grads = jax.tree.map(lambda g: g * scale, grads)
     directions, moments = _scaling(settings).update(grads, state.moments, params)
     params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
     return params, State(moments, state.learning_rate), norm
+
+
+def clip_scale(norm: Array, limit: Array) -> Array:
+    """What a gradient of this norm is multiplied by."""
+    return jnp.minimum(1.0, limit / (norm + 1e-6))
 
 
 def _scaling(settings: AlgorithmSettings) -> optax.GradientTransformation:

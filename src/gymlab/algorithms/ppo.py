@@ -13,13 +13,23 @@ from pydantic import Field
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.advantages import Batch, gae_batch, normalize
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import approx_kl, clip_fraction, explained_variance
+from gymlab.algorithms.diagnostics import (
+    approx_kl,
+    clip_fraction,
+    explained_variance,
+    gradient_metrics,
+    gradient_norms,
+    scaled_losses,
+    spread,
+)
 from gymlab.algorithms.minibatch import shuffled, take
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.clock import Count, Number
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
 from gymlab.policies.flat import Params
+
+_NORMS = "norms of the gradient"  # one array among the metrics of a gradient step
 
 
 class PPOSettings(AlgorithmSettings):
@@ -85,16 +95,21 @@ class PPO(ActorCriticAlgorithm):
         def gradient_step(now: _Progress) -> _Progress:
             part = batch if order is None else take(batch, order[now.step])
             (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(now.learner.params, part, hp)
-            learner, metrics["opt/grad_norm"] = self._descend(now.learner, grads, hp)
-            return self._count(now, learner, metrics, hp)
+            metrics[_NORMS] = gradient_norms(grads, hp["max_grad_norm"])
+            return self._count(now, self._descend(now.learner, grads, hp), metrics, hp)
 
         learner = state._replace(
             optimiser=optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
         )
-        names = [*jax.eval_shape(self.loss, state.params, batch, hp)[1], "opt/grad_norm"]
-        begin = _Progress(jnp.int32(0), jnp.bool_(False), learner, dict.fromkeys(names, jnp.float32(0)))
+        shapes = jax.eval_shape(self.loss, state.params, batch, hp)[1]
+        shapes[_NORMS] = jax.eval_shape(gradient_norms, state.params, hp["max_grad_norm"])
+        nothing = {name: jnp.zeros(shape.shape, jnp.float32) for name, shape in shapes.items()}
+        begin = _Progress(jnp.int32(0), jnp.bool_(False), learner, nothing)
         end = lax.while_loop(lambda now: (now.step < steps) & ~now.stopped, gradient_step, begin)
         metrics = {name: total / end.step for name, total in end.totals.items()}
+        metrics |= gradient_metrics(state.params, metrics.pop(_NORMS))
+        metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])
+        metrics |= spread(("opt/advantage", "opt/target"), [batch.advantage, batch.target])
         metrics["opt/explained_variance"] = explained_variance(batch.value, batch.target)
         metrics["opt/gradient_steps"] = end.step
         metrics["opt/kl_stop"] = end.stopped
@@ -127,11 +142,9 @@ class PPO(ActorCriticAlgorithm):
             error = jnp.maximum(error, (near - batch.target) ** 2)
         return jnp.mean(error)
 
-    def _descend(self, learner: LearnerState, grads: Params, hp: Hyper) -> tuple[LearnerState, Array]:
-        params, state, norm = optimiser.step(
-            self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"]
-        )
-        return learner._replace(params=params, optimiser=state), norm
+    def _descend(self, learner: LearnerState, grads: Params, hp: Hyper) -> LearnerState:
+        params, state, _ = optimiser.step(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
+        return learner._replace(params=params, optimiser=state)
 
     def _count(self, now: _Progress, learner: LearnerState, metrics: Metrics, hp: Hyper) -> _Progress:
         """Keep the step and its metrics, unless the policy had already moved too far before it."""

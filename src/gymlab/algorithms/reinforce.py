@@ -11,7 +11,7 @@ from jax import lax
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.advantages import fold, normalize
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import policy_change
+from gymlab.algorithms.diagnostics import gradient_metrics, gradient_norms, policy_change, scaled_losses, spread
 from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
@@ -100,11 +100,12 @@ class Reinforce(ActorCriticAlgorithm):
         count = sample.used.sum()
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, sample, state.buffers, hp)
         ready = optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, norm = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        params, opt, _ = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
         metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)
-        metrics["opt/grad_norm"] = norm
+        metrics |= gradient_metrics(grads, gradient_norms(grads, hp["max_grad_norm"]))
+        metrics |= scaled_losses(metrics, self._value_coef(hp), hp["entropy_coef"])
         metrics["opt/gradient_steps"] = (count > 0).astype(jnp.int32)
         metrics["roll/stale_fraction"] = (sample.stale * sample.used).sum() / jnp.maximum(count, 1)
         metrics["roll/used_transitions"] = count
@@ -118,6 +119,7 @@ class Reinforce(ActorCriticAlgorithm):
         log_prob = policy.log_prob(sample.action)
         baseline = {"none": 0.0, "running_mean": buffers.mean_return, "value": lax.stop_gradient(value)}
         advantage = (sample.target - baseline[self.settings.baseline]) * sample.used
+        measured = spread(("opt/advantage", "opt/target"), [advantage, sample.target], sample.used)
         if self.settings.normalize_advantage:
             advantage = normalize(advantage, sample.used)
         weight = sample.used
@@ -126,14 +128,17 @@ class Reinforce(ActorCriticAlgorithm):
         policy_loss = -(log_prob * advantage * weight).sum() / count
         value_loss = ((value - sample.target) ** 2 * sample.used).sum() / count
         entropy = (policy.entropy() * sample.used).sum() / count
-        value_coef = hp["value_coef"] if self.settings.baseline == "value" else 0.0
-        loss = policy_loss + value_coef * value_loss - hp["entropy_coef"] * entropy
+        loss = policy_loss + self._value_coef(hp) * value_loss - hp["entropy_coef"] * entropy
         return loss, {
+            **measured,
             "opt/loss": loss,
             "opt/policy_loss": policy_loss,
             "opt/value_loss": value_loss,
             "opt/entropy": entropy,
         }
+
+    def _value_coef(self, hp: Hyper) -> Array | float:
+        return hp["value_coef"] if self.settings.baseline == "value" else 0.0
 
     def _join(self, network: ActorCritic, pending: Pending, rollout: Rollout, hp: Hyper) -> tuple[Sample, Pending]:
         """Pending transitions followed by the rollout, and what of it stays pending."""

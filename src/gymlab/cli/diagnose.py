@@ -2,129 +2,118 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.runs.bundle import Bundle
-    from gymlab.runs.paths import RunPaths
-
-_ROW = ("updates", "env_steps", "roll/return_mean", "opt/loss", "opt/grad_norm", "opt/approx_kl", "hp/learning_rate")
+    from gymlab.experiment.diagnosis.examine import Diagnosis
 
 
 def diagnose(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path or @last.")] = "@last",
     replay: Annotated[bool, typer.Option("--replay", help="Make the bad update again, twice, and compare.")] = False,
+    bundle: Annotated[bool, typer.Option("--bundle", help="Write all that is known to RUN/diagnosis.md.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="The same, to this file.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the first advice to ./recipes/advice/.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what went wrong in a run: its end, the numbers that went bad, likely causes and what to change.
+    """Show what is wrong with a run: findings by weight, each with its evidence and what to change.
 
-    Example: gymlab diagnose @last --replay
+    Example: gymlab diagnose @last --apply
     """
-    from gymlab.core.errors import UserError
+    from gymlab.experiment.diagnosis import examine as experiment
     from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.bundle import bundles, read_bundle
     from gymlab.runs.files import strict_json
     from gymlab.runs.select import select_run
 
     paths = select_run(run, runs_folder())
-    found = bundles(paths)
-    bundle = read_bundle(found[0]) if found else None
-    facts = _facts(paths, bundle) | {"faults": [int(path.name) for path in found], "replay": None}
-    if replay:
-        if bundle is None:
-            raise UserError(f"run '{paths.run_id}' has no fault to replay")
-        from gymlab.experiment.faults import replay as make_again
-
-        facts["replay"] = make_again(bundle)._asdict()
+    found = experiment.examine(paths)
+    facts = {**_facts(found), **experiment.as_json(found), "replay": _replay(found) if replay else None}
+    written = _bundle(found, output) if bundle or output is not None else None
+    facts |= {"bundle": None if written is None else str(written), "applied": _apply(found) if apply else None}
     if as_json:
         typer.echo(strict_json(facts))
         return
+    from gymlab.experiment.diagnosis.page import lines
     from gymlab.runs.logs import plain
 
-    for line in _lines(facts):
+    told = lines(found, facts["replay"])
+    if written is not None:
+        told.insert(-1, f"bundle for a person or a model: {written}")
+    if facts["applied"] is not None:
+        told[-1:] = _applied(facts["applied"])
+    for line in told:
         typer.echo(plain(line))
 
 
-def _facts(paths: RunPaths, bundle: Bundle | None) -> dict[str, Any]:
-    from gymlab.core.errors import RunError
-    from gymlab.runs.checkpoints import read_index
-    from gymlab.runs.metrics import MetricsReader
-    from gymlab.runs.status import read_status
-
-    status = read_status(paths)
-    try:
-        with MetricsReader(paths.metrics) as reader:
-            newest = reader.last()
-    except RunError:
-        newest = {}
-    index = read_index(paths)
+def _facts(found: Diagnosis) -> dict[str, Any]:
+    facts, fault = found.facts, found.fault
+    newest = dict(facts.measured.last)
+    passed = fault is not None and newest.get("updates", 0) >= fault.report["update"]
     return {
-        "run_id": paths.run_id,
-        "status": status.get("status"),
-        "stop_reason": status.get("stop_reason"),
-        "checkpoints": {"last": index["last"], "best": index["best"]},
+        "run_id": facts.run_id,
+        "status": facts.status.get("status"),
+        "stop_reason": facts.status.get("stop_reason"),
+        "checkpoints": {"last": facts.checkpoints["last"], "best": facts.checkpoints["best"]},
         "metrics": newest,
         "skipped_updates": int(newest.get("sys/skipped_updates", 0)),
-        "fault": bundle and {**bundle.report, "bundle": str(bundle.path), "passed": _passed(bundle, newest)},
+        "fault": fault and {**fault.report, "bundle": str(fault.path), "passed": passed},
+        "faults": found.faults,
     }
 
 
-def _passed(bundle: Bundle, newest: dict[str, float]) -> bool:
-    """Whether the run has since gone beyond the update that went bad."""
-    return newest.get("updates", 0) >= bundle.report["update"]
+def _replay(found: Diagnosis) -> dict[str, Any]:
+    from gymlab.core.errors import UserError
+
+    if found.fault is None:
+        raise UserError(f"run '{found.facts.run_id}' has no fault to replay")
+    from gymlab.experiment.faults import replay as make_again
+
+    return make_again(found.fault)._asdict()
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    fault, row = facts["fault"], facts["metrics"]
-    shown = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
-    reason = str(facts["stop_reason"] or "no reason given")
-    told = fault is not None and fault["told"] in reason  # then it follows below
-    lines = [
-        f"{facts['run_id']}: {facts['status']}" + ("" if told else f", {reason}"),
-        f"last row: {shown or 'none'}",
-        f"last checkpoint: {facts['checkpoints']['last'] or 'none'}, best: {facts['checkpoints']['best'] or 'none'}",
-    ]
-    if facts["skipped_updates"]:
-        lines.append(f"skipped updates: {facts['skipped_updates']}")
-    if fault is None:
-        return [*lines, "no numbers went bad in this run"]
-    lines += ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['told']}"]
-    if fault["passed"]:
-        lines.append("the run has since gone past it")
-    lines += _table([tensor for tensor in fault["tensors"] if isinstance(tensor, dict)])
-    lines += ["what to try:", *(f"  {text}" for text in fault["advice"])]
-    if facts["replay"] is not None:
-        lines.append(f"replay: {facts['replay']['told']}")
-    lines.append(f"bundle: {fault['bundle']}")
-    again = "" if facts["replay"] else f"gymlab diagnose {facts['run_id']} --replay, "
-    return [*lines, f"next: {again}gymlab resume {facts['run_id']} key=value"]
+def _bundle(found: Diagnosis, output: Path | None) -> Path:
+    from gymlab.core.errors import UserError
+    from gymlab.experiment.diagnosis.briefing import FILE, briefing
+    from gymlab.runs import files
+
+    paths = found.facts.paths
+    target = output or paths.inside(paths.root / FILE)
+    try:
+        files.write_text(target, briefing(found))
+    except OSError as error:
+        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file with --output") from error
+    return target
 
 
-def _table(tensors: list[dict[str, Any]]) -> list[str]:
-    """The float tensors and their statistics, bad ones first and marked."""
-    floats = [tensor for tensor in tensors if str(tensor.get("dtype", "")).startswith("float")]
-    floats.sort(key=lambda tensor: not _bad(tensor))
-    width = max((len(str(tensor.get("name"))) for tensor in floats), default=0)
-    head = f"  {'tensor':{width}}  {'shape':>14} {'min':>12} {'max':>12} {'NaN':>7} {'inf':>7}"
-    rows = [
-        f"{'!' if _bad(tensor) else ' '} {tensor.get('name')!s:{width}}  {_size(tensor):>14} "
-        f"{_number(tensor.get('min')):>12} {_number(tensor.get('max')):>12} "
-        f"{tensor.get('nan')!s:>7} {tensor.get('inf')!s:>7}"
-        for tensor in floats
-    ]
-    return [head, *rows]
+def _apply(found: Diagnosis) -> dict[str, Any]:
+    from gymlab.core.errors import UserError
+    from gymlab.experiment.diagnosis.remedy import write_remedy
+    from gymlab.recipes.load import read_run_recipe
+    from gymlab.runs.status import now
+
+    facts, finding = found.facts, found.remedy
+    if finding is None:
+        reason = "it is solved" if found.solved else "no finding says what to set"
+        raise UserError(f"run '{facts.run_id}': nothing to apply, {reason}")
+    provenance = f"run {facts.run_id}, {now()[:10]}, {finding.id}: {finding.evidence}"
+    recipe = read_run_recipe(facts.paths.inside(facts.paths.recipe))
+    remedy = write_remedy(recipe, finding.overrides, provenance)
+    seed = facts.manifest.get("seed")
+    return {
+        "finding": finding.id,
+        "path": str(remedy.path),
+        "variant": remedy.variant,
+        "changes": [list(change) for change in remedy.changes],
+        "train": f"gymlab train {remedy.reference}" + (f" --seed {seed}" if isinstance(seed, int) else ""),
+    }
 
 
-def _bad(tensor: dict[str, Any]) -> bool:
-    return bool(tensor.get("nan") or tensor.get("inf"))
+def _applied(applied: dict[str, Any]) -> list[str]:
+    from gymlab.runs.sections import shown
 
-
-def _size(tensor: dict[str, Any]) -> str:
-    shape = tensor.get("shape")
-    return "x".join(map(str, shape)) if isinstance(shape, list) and shape else "1"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, int | float) else "-"
+    changes = [f"  {key}: {shown(old)} → {shown(new)}" for key, old, new in applied["changes"]]
+    head = f"applied {applied['finding']}: variant {applied['variant']} in {applied['path']}"
+    return [head, *changes, f"next: {applied['train']}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -49,6 +50,22 @@ def list_envs(
 
 
 @app.command()
+def show(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Id-v0, module:Id-v0, module:Class or ./file.py:Class")],
+    json: JsonOption = False,
+) -> None:
+    """Print what an environment takes and gives: actions, observations, bounds, limits, recipes and links.
+
+    Example: gymlab envs show LunarLander-v3
+    """
+    from gymlab.envs.sheet import sheet
+    from gymlab.recipes.load import resolve, variants_of
+
+    found = {**sheet(resolve(env).recipe.env), "variants": variants_of(env)}
+    typer.echo(json_module.dumps(found) if json else "\n".join(_sheet_lines(found, env)))
+
+
+@app.command()
 def check(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Id-v0, module:Id-v0, module:Class or ./file.py:Class")],
     kwargs: Annotated[str, typer.Option("--kwargs", metavar="JSON", help="Handed to the env.")] = "{}",
@@ -83,6 +100,20 @@ def check(
         todo = f"Put {errors} error{'s' * (errors > 1)} right, then run again: gymlab envs check {env}"
         typer.echo(todo if errors else f"Next: gymlab train {env}")
     raise typer.Exit(1 if errors else 0)
+
+
+def _sheet_lines(found: dict[str, Any], env: str) -> Iterator[str]:
+    for key in ("id", "max_episode_steps", "solved_at", "optimum"):
+        if found[key] is not None:
+            yield f"{key:<18} {found[key]}"
+    yield f"renders            {'yes' if found['renders'] else 'no'}"
+    for key in ("actions", "observations"):
+        yield key
+        for row in found[key]:
+            ends = ["none" if row[end] is None else f"{row[end]:g}" for end in ("low", "high") if end in row]
+            yield f"  {row['kind']:<10} {row['label']:<26} {' to '.join(ends)}".rstrip()
+    yield from (f"train              gymlab train {env}:{variant}" for variant in found["variants"])
+    yield from (f"read               {link}" for link in found["links"])
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-from gymlab.cli import config, control, diagnose, doctor, envs, explain, init, report, runs, train
+from gymlab.cli import (
+    config,
+    control,
+    diagnose,
+    doctor,
+    envs,
+    explain,
+    export,
+    init,
+    play,
+    report,
+    runs,
+    trace,
+    train,
+    video,
+)
 
 app = typer.Typer(
     name="gymlab",
@@ -25,11 +40,15 @@ app.command("stop", rich_help_panel="Train")(control.stop)
 app.command("wait", rich_help_panel="Train")(control.wait)
 app.command("logs", rich_help_panel="Train")(control.logs)
 app.command("init", rich_help_panel="Train")(init.init)
+app.command("play", rich_help_panel="Look")(play.play)
 app.command("eval", rich_help_panel="Look")(train.evaluate)
 app.command("report", rich_help_panel="Look")(report.report)
 app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
+app.command("video", rich_help_panel="Look")(video.video)
 app.command("explain", rich_help_panel="Look")(explain.explain)
+app.command("trace", rich_help_panel="Look")(trace.trace)
 app.add_typer(runs.app, name="runs", rich_help_panel="Look")
+app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)

@@ -248,20 +248,27 @@ def _print_json(value: Any) -> None:
 
 
 def _print_table(entries: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """By hand: Rich takes five seconds for ten thousand rows."""
+    import shutil
 
-    console = Console()
+    from rich.cells import cell_len
+
     # An id must be whole, to be copied: in a narrow terminal the columns it already tells give way.
-    columns = [column for column in _COLUMNS if console.width >= _WIDE or column not in _LEFT_OUT]
-    table = Table(box=None, header_style="bold")
-    for column in columns:
-        table.add_column(column.replace("_", " "), no_wrap=column == "id")
-    for entry in entries:
-        style = _STYLES.get(str(entry.get("status")), "")
-        table.add_row(*(Text(_printable(entry.get(c)), style if c == "status" else "") for c in columns))
-    console.print(table)
+    wide = shutil.get_terminal_size().columns >= _WIDE
+    columns = [column for column in _COLUMNS if wide or column not in _LEFT_OUT]
+    rows = [[_printable(entry.get(column)) for column in columns] for entry in entries]
+    heads = [column.replace("_", " ") for column in columns]
+    widths = [max(map(cell_len, (head, *cells))) for head, cells in zip(heads, zip(*rows, strict=True), strict=True)]
+
+    def line(cells: list[str]) -> list[str]:
+        return [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+
+    lines, status = ["  ".join(typer.style(head, bold=True) for head in line(heads))], columns.index("status")
+    for entry, row in zip(entries, rows, strict=True):
+        cells = line(row)
+        cells[status] = typer.style(cells[status], fg=_STYLES.get(str(entry.get("status"))))
+        lines.append("  ".join(cells).rstrip())
+    typer.echo("\n".join(f" {text}" for text in lines))
 
 
 def _printable(value: Any) -> str:

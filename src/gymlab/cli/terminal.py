@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
 
+_LEAVING = ("SIGTSTP", "SIGQUIT")  # Control-Z and Control-\\: the process goes, for now or for good, without unwinding
 _AS_USUAL = b"\x1b[?25h\x1b[0m"  # cursor shown, no style
 
 
@@ -41,6 +44,29 @@ class Terminal:
                 termios.tcsetattr(self._in, termios.TCSANOW, self._settings)
 
 
+@contextmanager
+def _left_in_order(terminal: Terminal) -> Iterator[None]:
+    """Control-Z and Control-\\ find the terminal restored too; who draws or listens sees to it on coming back."""
+
+    def leave(number: int, _frame: Any) -> None:
+        terminal.restore()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.signal(number, leave)  # it was continued
+
+    numbers = [getattr(signal, name) for name in _LEAVING if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _terminal(stream: Any) -> int | None:
     with suppress(OSError, ValueError, AttributeError):  # closed, or not a file at all
         number: int = stream.fileno()
@@ -55,7 +81,7 @@ def orderly() -> Iterator[None]:
 
     terminal = Terminal()
     try:
-        with guard_process(terminal.restore) as interrupts:
+        with _left_in_order(terminal), guard_process(terminal.restore) as interrupts:
             yield
     except Interrupted:
         typer.echo(f"{interrupts.reason} before training began", err=True)

@@ -46,7 +46,7 @@ def train(
         bool, typer.Option("--reschedule", help="With --resume: stretch schedules to the new budget.")
     ] = False,
     init_from: Annotated[str | None, typer.Option(help="RUN[/CHECKPOINT] whose policy to start from.")] = None,
-    engine: Annotated[str | None, typer.Option(help="auto, gymnasium or jax.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, gymnasium, jax or ale.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or gpu.")] = None,
     imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
     wandb: Wandb = None,
@@ -103,9 +103,9 @@ def train(
             solved_at_source=resolved.solved_at_source,
         )
         screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
-        with screen:
+        with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
             result = launch(
-                resolved.recipe, options, root, watchers=[screen], announce=screen.announce, init_from=source
+                resolved.recipe, options, root, watchers=[screen, keys], announce=screen.announce, init_from=source
             )
         _finish(result, json=json or jsonl, quiet=quiet)
 
@@ -212,8 +212,8 @@ def _resume(
         )
         screen = _screen(output, [])
         try:
-            with screen:
-                result = go_on(paths, how, watchers=[screen], announce=screen.announce)
+            with screen, _keys_of(output) as keys:
+                result = go_on(paths, how, watchers=[screen, keys], announce=screen.announce)
         except NothingToDo as told:
             typer.echo(str(told))
             return
@@ -271,6 +271,12 @@ def _screen(mode: str, notes: list[str]) -> Any:
     from gymlab.features.console import make_console
 
     return make_console(mode, notes)
+
+
+def _keys_of(mode: str) -> Any:
+    from gymlab.features.keys import make_keys
+
+    return make_keys(mode)
 
 
 def _finish(result: Result, *, json: bool, quiet: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import warnings
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -45,7 +46,11 @@ _OLD_MUJOCO = re.compile(
 )
 _OLD_ATARI = re.compile(r"(?P<game>[A-Za-z]\w*?)(?P<kind>NoFrameskip|Deterministic)-v(?P<version>[04])")
 _NOT_OFFERED = re.compile(r"GymV\d+Environment-v0|(phys2d|tabular)/.+")  # shims, and experiments that need flax
-_EXTRAS = {"gymnasium.envs.box2d": ("box2d", "Box2D"), "gymnasium.envs.mujoco": ("mujoco", "mujoco")}
+_EXTRAS = {  # the extra, and the modules that must be there
+    "gymlab.envs.games.minatar": ("minatar", ("minatar",)),
+    "gymnasium.envs.box2d": ("box2d", ("Box2D",)),
+    "gymnasium.envs.mujoco": ("mujoco", ("mujoco", "imageio")),
+}
 
 
 class ResolvedEnv(NamedTuple):
@@ -98,8 +103,8 @@ def spec_threshold(text: str) -> float | None:
 def missing_extra(spec: EnvSpec) -> str | None:
     """The extra that must be installed before this env can be made."""
     entry = spec.entry_point if isinstance(spec.entry_point, str) else ""
-    for prefix, (extra, package) in _EXTRAS.items():
-        if entry.startswith(prefix) and importlib.util.find_spec(package) is None:
+    for prefix, (extra, modules) in _EXTRAS.items():
+        if entry.startswith(prefix) and any(importlib.util.find_spec(module) is None for module in modules):
             return extra
     return None
 
@@ -157,7 +162,10 @@ def _register_atari(text: str, new: str) -> None:
         raise UserError(
             f"{new if new == text else f'{text} ({new})'} needs an extra package: pip install 'gymlab[atari]'"
         )
-    import_module("ale_py", f"'{text}'")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Overriding environment")  # env processes are told of theirs before
+        ale: Any = import_module("ale_py", f"'{text}'")
+    ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)  # no banner for every env
 
 
 def _register_games() -> None:

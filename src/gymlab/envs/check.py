@@ -112,9 +112,9 @@ def _api(settings: EnvSettings) -> Iterator[Finding]:
         yield Finding("ok", "reset and step", f"right over {_STEPS} random steps")
 
 
-def _trace(env: Env, seed: int, steps: int = _STEPS) -> list[bytes]:
-    """One episode's observations and rewards, as bytes, under actions that depend on nothing but the seed."""
-    env.action_space.seed(seed)
+def _trace(env: Env, seed: int, steps: int = _STEPS, actions: int | None = None) -> list[bytes]:
+    """One episode's observations and rewards, as bytes, under actions drawn from the seed or from another one."""
+    env.action_space.seed(seed if actions is None else actions)
     obs, info = env.reset(seed=seed)
     seen = [_bytes(obs)]
     for _ in range(steps):
@@ -137,6 +137,7 @@ def _seeding(settings: EnvSettings) -> Iterator[Finding]:
     first, second = make_env(settings), make_env(settings)
     same = [_trace(first, seed) == _trace(second, seed) for seed in (1, 2)]
     starts = {_trace(first, seed, 0)[0] for seed in range(8)}
+    courses = {tuple(_trace(first, seed, actions=0)) for seed in range(4)}
     first.close()
     second.close()
     if not all(same):
@@ -149,6 +150,13 @@ def _seeding(settings: EnvSettings) -> Iterator[Finding]:
         return
     many = f"{len(starts)} different starts in 8 seeds" if len(starts) > 1 else "every seed starts the same way"
     yield Finding("ok", "determinism", f"seed and actions decide everything; {many}")
+    if len(courses) == 1:
+        yield Finding(
+            "warn",
+            "copies",
+            "under the same actions all parallel envs do the same: only the policy's own chance makes them differ",
+            "draw something from self.np_random at the reset, or use the wrapper sticky_actions; else few envs do",
+        )
 
 
 def _world(settings: EnvSettings) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.references import import_module, load_reference
 from gymlab.envs.settings import EnvSettings, Part
-from gymlab.envs.wrappers import build, is_transform, load_wrapper
+from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
 from gymlab.envs.wrappers.transform import Transform
 
 Env = gymnasium.Env[Any, Any]
@@ -42,6 +42,8 @@ def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: 
     """
     import_all(imports)
     parts, _ = split_wrappers(settings)
+    if any(getattr(load_wrapper(part.name), "needs_rendering", False) for part in parts):
+        render_mode = "rgb_array"
     env = _construct(settings, render_mode, time_limit(settings))
     for part in parts:
         env = _wrap(env, part)
@@ -62,7 +64,7 @@ def make_bare(settings: EnvSettings) -> Bare:
 def time_limit(settings: EnvSettings) -> int:
     """Steps after which an episode is cut."""
     spec = _spec(settings.id)
-    registered = None if spec is None else spec.max_episode_steps
+    registered = None if spec is None else spec.max_episode_steps or _frame_limit(spec, settings)
     return settings.max_episode_steps or registered or DEFAULT_TIME_LIMIT
 
 
@@ -81,6 +83,8 @@ def split_wrappers(settings: EnvSettings, base: Path | None = None) -> tuple[tup
             transforms.append(build(part, wrapper))
         else:
             env_side.append(part)
+            if hasattr(wrapper, "also"):  # what one that goes around each env cannot do from there
+                transforms.extend(wrapper.also(arguments(part, wrapper)))
     return tuple(env_side), tuple(transforms)
 
 
@@ -106,6 +110,13 @@ def import_all(modules: tuple[str, ...]) -> None:
 
 def _spec(text: str) -> EnvSpec | None:
     return registry.get(resolve_id(text).id.rpartition(":")[2])
+
+
+def _frame_limit(spec: EnvSpec, settings: EnvSettings) -> int | None:
+    """Atari games register their limit in frames."""
+    kwargs = {**spec.kwargs, **resolve_id(settings.id).kwargs, **settings.kwargs}
+    frames, skip = kwargs.get("max_num_frames_per_episode"), kwargs.get("frameskip")
+    return frames // skip if isinstance(frames, int) and isinstance(skip, int) else None
 
 
 def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None) -> Env:

@@ -37,6 +37,8 @@ def load_reference(ref: str, base: Path | None = None) -> object:
 def reference_module(ref: str, base: Path | None = None) -> ModuleType:
     """The module before the `:` of a reference, imported."""
     where = ref.rpartition(":")[0]
+    if not where:
+        raise UserError(f"'{ref}' is no reference: expected module:Name or ./file.py:Name")
     if where.endswith(".py"):
         return _load_file(ref, _resolve(where, base))
     make_importable()

@@ -55,7 +55,11 @@ class EnvSettings(Settings):
     action_mask: bool = True
     """Use `info["action_mask"]` where the env gives one."""
     actions: tuple[str, ...] | None = None
-    """Labels of the discrete actions."""
+    """Labels of the policy's discrete actions, or of the components of continuous ones."""
+    observations: tuple[str, ...] | None = None
+    """Labels of the components of the env's own observation."""
+    links: tuple[str, ...] = ()
+    """Pages about the env."""
     solved_at: Number | None = None
     """The mean return that counts as solved; default: the registered threshold."""
     on_error: Literal["stop", "restart"] = "stop"

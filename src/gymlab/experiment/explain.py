@@ -8,7 +8,7 @@ from gymlab.core.errors import UserError, suggestion
 from gymlab.core.explanation import Explanation
 
 # Modules that offer `names()` and `explain(name)` (gymlab.core.explanation.Source), asked in this order.
-SOURCES = ("gymlab.core.metrics.pages", "gymlab.recipes.keys")
+SOURCES = ("gymlab.core.metrics.pages", "gymlab.alerts.pages", "gymlab.recipes.keys", "gymlab.envs.wrappers.pages")
 
 
 def explain(name: str) -> list[Explanation]:

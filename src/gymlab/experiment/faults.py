@@ -14,9 +14,9 @@ from gymlab.core.errors import RunError
 from gymlab.core.types import Rollout
 from gymlab.experiment.build import Parts, build
 from gymlab.policies.blank import blank_obs
-from gymlab.recipes.dump import dump_recipe
 from gymlab.recipes.load import read_run_recipe
 from gymlab.recipes.schema import Recipe
+from gymlab.recipes.secrets import kept_recipe
 from gymlab.runs.bundle import Bundle, statistics, write_bundle
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.paths import RunPaths
@@ -75,7 +75,7 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     }
     try:
         path = write_bundle(
-            paths, bad.update + 1, rollout=rollout, state=state, recipe=dump_recipe(parts.recipe), report=report
+            paths, bad.update + 1, rollout=rollout, state=state, recipe=kept_recipe(parts.recipe), report=report
         )
     except OSError as error:  # a full disk must not hide what went wrong
         return f"bundle: could not be written ({error.strerror})"

@@ -12,12 +12,14 @@ from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.experiment.build import Parts, build
+from gymlab.experiment.restoring import check_whole
 from gymlab.experiment.result import Result
 from gymlab.experiment.session import Options, Session, Start
 from gymlab.experiment.signals import opened
 from gymlab.recipes.load import amend, read_run_recipe
 from gymlab.recipes.overrides import diff
 from gymlab.recipes.schema import Budget, Recipe, Steps
+from gymlab.recipes.secrets import kept_recipe, shown_changes
 from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
 from gymlab.runs.metrics import copy_metrics
@@ -30,6 +32,7 @@ from gymlab.training.events import Feature
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors, from_tensors, to_tensors
 
+_BESIDE_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")  # blocks of a recipe
 Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
 
 
@@ -94,7 +97,7 @@ def resume(
     manifest = read_manifest(paths)
     before = read_run_recipe(paths.recipe)
     recipe = amend(before, how.overrides, budget=how.budget)
-    changes = tuple(diff(before, recipe))
+    changes = tuple(shown_changes(diff(before, recipe)))
     if not changes and not how.full_budget:
         _refuse_finished(paths, how.which)
     options = Options(
@@ -116,6 +119,7 @@ def resume(
         if not steps(paths):
             return _begin_again(store, recipe, options, watchers, announce)
         loaded = load_checkpoint(paths, how.which)
+        check_whole(loaded.info)
         horizon = _horizon(loaded, recipe, how)
         parts = build(recipe, options.seed, horizon=horizon)
         try:
@@ -222,15 +226,13 @@ def _told(clock: Clock, changes: Sequence[tuple[str, Any, Any]], reasons: list[s
 
 def _moves_learning(path: str) -> bool:
     """Whether a changed setting changes what is learnt; a longer budget or another cadence does not."""
-    return path.split(".", maxsplit=1)[0] not in ("budget", "stop", "eval", "checkpoints")
+    return path.split(".", maxsplit=1)[0] not in _BESIDE_LEARNING
 
 
 def _note_session(
     store: RunStore, recipe: Recipe | None, manifest: dict[str, Any], clock: Clock, changes: Any, reasons: list[str]
 ) -> None:
     """Add this session to the manifest, and the changed recipe to the run."""
-    from gymlab.recipes.dump import dump_recipe
-
     record = {
         "resumed_at": clock.env_steps,
         "exact": not reasons and not any(_moves_learning(path) for path, _, _ in changes),
@@ -239,4 +241,4 @@ def _note_session(
     }
     store.write_manifest(manifest | {"sessions": [*manifest.get("sessions", []), record]})
     if recipe is not None:
-        store.write_recipe(dump_recipe(recipe))
+        store.write_recipe(kept_recipe(recipe))

@@ -11,30 +11,34 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
-from gymlab.experiment.build import Parts, env_description
+from gymlab.experiment.build import Parts
+from gymlab.experiment.engines import env_description
 from gymlab.experiment.extensions import make_feature, references
 from gymlab.experiment.faults import failure_told, sound_tensors
+from gymlab.experiment.judging import judging
+from gymlab.experiment.measuring import updates_per_row
+from gymlab.experiment.restoring import restore_features
 from gymlab.experiment.result import Latest, Result
 from gymlab.experiment.signals import watch_signals
-from gymlab.features.checkpoint import Checkpoint
+from gymlab.experiment.video import make_video
+from gymlab.experiment.watching import make_alerts
 from gymlab.features.console import first_line
-from gymlab.features.evaluate import Evaluate
 from gymlab.features.logfile import LogFile
 from gymlab.features.measure import Measure
 from gymlab.features.record import Record
 from gymlab.features.report import Report
+from gymlab.features.score import Score
 from gymlab.features.skips import Skips
 from gymlab.features.status import StatusFile
-from gymlab.features.stop import Stop
 from gymlab.features.stop_request import StopRequest
-from gymlab.recipes.dump import dump_recipe
 from gymlab.recipes.keys import default_settings, settings_of
 from gymlab.recipes.schema import Recipe, Steps
+from gymlab.recipes.secrets import kept_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
 from gymlab.runs.lock import Owner
 from gymlab.runs.manifest import build_manifest, fingerprint, versions
 from gymlab.runs.metrics import MetricsReader, MetricsWriter
-from gymlab.runs.redact import redact_argv
+from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.report import context_of
 from gymlab.runs.space import disk_faults_told
 from gymlab.runs.store import RunStore
@@ -60,6 +64,7 @@ class Options:
     solved_at_source: str | None = None
     changes: tuple[tuple[str, Any, Any], ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
+    evaluator_cores: tuple[int, ...] | None = None  # None: those of this process
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Session:
         self.parts, self.store, self.options = parts, store, options
         self.recipe: Recipe = parts.recipe
         self._latest, self._watchers = Latest(), watchers
+        keep_secret(argv_secrets(options.command))
         parts.full_budget = options.full_budget
         self._tracker = make_tracker(options.trackers, store.paths)
         parts.trackers = tuple(self._tracker.describe())
@@ -96,14 +102,16 @@ class Session:
             LogFile(paths.log, self._opening(start)) as log_file,
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
+            judging(self.parts, paths, self.options.evaluator_cores) as judges,
+            make_video(self.recipe, paths, self.options.evaluator_cores, tracker.media) as video,
         ):
-            record = Record(writer)
-            features = [*self._features(record), log_file, StopRequest(paths), tracker]
-            for feature in features:
-                if feature.name in start.features:
-                    feature.restore(start.features[feature.name])
+            updates = self.parts.plan.updates
+            record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)
+            features = [*self._features(record), *judges, log_file, StopRequest(paths), tracker, video]
+            restore_features(features, start.features)
             barrier = self._barrier(record, start.horizon or self.recipe.budget)
             loop = Loop(self.parts.program, self.parts.plan, features, barrier)
+            loop.restore(start.features.get("loop", {}))
             with watch_signals(loop.interrupt) as interrupts:
                 self.store.start()
                 with failure_told(self.parts, paths):
@@ -141,26 +149,18 @@ class Session:
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})
-        self.store.write_recipe(dump_recipe(recipe))
+        self.store.write_recipe(kept_recipe(recipe))
 
     def _features(self, record: Record) -> list[Feature]:
         recipe, parts = self.recipe, self.parts
-        wanted = recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
-        period = parts.period(recipe.eval.every, recipe.eval.warmup)
-        last = parts.plan.updates
         return [
-            Measure(),
+            Measure(parts.looks, parts.program.most),
             record,
+            Score(recipe.env.solved_at, recipe.stop.solved_by, parts.budget_env_steps),
             self._latest,
-            Evaluate(parts.evaluate, period, seed=recipe.eval.seed, last_update=last),
-            Checkpoint(parts.period(recipe.checkpoints.every), recipe.stop.solved_by),
-            Stop(
-                None if self.options.full_budget else wanted,
-                None if self.options.full_budget else recipe.stop.train_return,
-                recipe.stop.solved_by,
-            ),
             StatusFile(self.store, recipe.env.solved_at, recipe.stop.solved_by),
             Skips(),
+            make_alerts(parts, self.store.paths),
             self._report(),
             *(make_feature(part) for part in recipe.features),
             *self._watchers,
@@ -177,6 +177,7 @@ class Session:
                 "seed": self.options.seed,
                 "clock": clock._asdict(),
                 "features": features,
+                "stateful": sorted(features),
                 "horizon": str(horizon),
                 "fingerprint": self.fingerprint,
                 "metrics": self._row(clock.updates),
@@ -196,11 +197,11 @@ class Session:
         return barrier
 
     def _row(self, update: int) -> dict[str, float]:
-        """The store's row at a checkpoint, without what differs from machine to machine."""
+        """The store's newest row at a checkpoint, without what differs from machine to machine."""
         if update == 0:
             return {}
         with MetricsReader(self.store.paths.metrics) as reader:
-            row = reader.row(update)
+            row = reader.last()
         return {
             name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"
         }

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gymlab.core.period import Period
-from gymlab.training.events import CheckpointWanted, Control, Evaluated, Event, Feature, Started, Stopping, Updated
+from gymlab.training.events import (
+    CheckpointWanted,
+    Control,
+    Evaluated,
+    Event,
+    Feature,
+    Promoted,
+    Started,
+    Stopping,
+    Updated,
+)
 
 
 class Checkpoint(Feature):
@@ -14,9 +26,10 @@ class Checkpoint(Feature):
 
     name = "checkpoint"
 
-    def __init__(self, period: Period, solved_by: str) -> None:
-        self._period, self._solved_by = period, solved_by
-        self._best = -math.inf
+    def __init__(self, period: Period, solved_by: str, promote: Callable[[int], Path]) -> None:
+        """`promote` makes the checkpoint at a number of env_steps the best one."""
+        self._period, self._solved_by, self._promote = period, solved_by, promote
+        self._best, self._updates = -math.inf, 0
 
     def due(self, updates: int) -> int:
         return self._period.due(updates)
@@ -28,14 +41,23 @@ class Checkpoint(Feature):
         self._best = -math.inf if state["best"] is None else state["best"]
 
     def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Started | Updated):
+            self._updates = event.clock.updates
         if (isinstance(event, Started) and not event.resumed) or (
             isinstance(event, Updated) and self._period.fires(event.clock.updates)
         ):
             control.emit(CheckpointWanted(event.clock, "periodic"))
         elif isinstance(event, Evaluated):
-            score = event.evaluation.judged_by(self._solved_by)
-            if score >= self._best:
-                self._best = score
-                control.emit(CheckpointWanted(event.clock, "best"))
+            self._judge(event, control)
         elif isinstance(event, Stopping):
             control.emit(CheckpointWanted(event.clock, "last"))
+
+    def _judge(self, event: Evaluated, control: Control) -> None:
+        score = event.evaluation.judged_by(self._solved_by)
+        if score < self._best:
+            return
+        self._best = score
+        if event.clock.updates == self._updates:
+            control.emit(CheckpointWanted(event.clock, "best"))
+        else:  # training has gone on since: the policy that scored is in an earlier checkpoint
+            control.emit(Promoted(event.clock, self._promote(event.clock.env_steps)))

@@ -17,7 +17,18 @@ from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.runs import logs
 from gymlab.runs.redact import redact
 from gymlab.runs.status import now
-from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Started, Stopping, Updated
+from gymlab.training.events import (
+    Checkpointed,
+    Control,
+    Ended,
+    Evaluated,
+    Event,
+    Feature,
+    Paused,
+    Started,
+    Stopping,
+    Updated,
+)
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PROGRESS_SECONDS = 60.0  # between two lines about nothing but progress; one second at level debug
@@ -73,6 +84,7 @@ class LogFile(Feature):
         self._path, self._opening, self._level = path, opening, wanted_level()
         self._every = 1.0 if self._level == logging.DEBUG else PROGRESS_SECONDS
         self._told = time.monotonic()
+        self._paused: float | None = None  # seconds, while the run waits
 
     def __enter__(self) -> Self:
         self._handler = _Handler(self._path, self._level)
@@ -100,7 +112,14 @@ class LogFile(Feature):
         if isinstance(event, Started):
             self._write(f"goes on {at}, update {event.clock.updates}" if event.resumed else "started")
         elif isinstance(event, Updated):
+            if self._paused is not None:
+                self._write(f"goes on after a pause of {self._paused:.1f} s")
+                self._paused = None
             self._progress(event, at)
+        elif isinstance(event, Paused):
+            if self._paused is None:
+                self._write(f"paused {at}, update {event.clock.updates}")
+            self._paused = event.seconds
         elif isinstance(event, Evaluated):
             greedy, sampled = event.evaluation.greedy, event.evaluation.sampled
             self._write(

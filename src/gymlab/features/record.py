@@ -2,34 +2,109 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
+from gymlab.core.clock import Clock
+from gymlab.core.metrics.catalogue import COUNTERS, fallen
 from gymlab.runs.metrics import MetricsWriter
-from gymlab.training.events import Control, Ended, Event, Feature, Measured, Started, Updated
+from gymlab.training.events import (
+    Control,
+    Ended,
+    Event,
+    Feature,
+    Measured,
+    Recorded,
+    Started,
+    Stopping,
+    Updated,
+    UpdateRow,
+)
+from gymlab.training.thinning import Thinning
 
+log = logging.getLogger(__name__)
 COMMIT_SECONDS = 1.0
 
 
 class Record(Feature):
-    """Rows are committed about once a second, for readers, and before every checkpoint, by the barrier."""
+    """Rows are committed about once a second, for readers, and before every checkpoint, by the barrier.
+
+    A row may stand for several updates. What is measured in between of the run itself, such as an evaluation, gets a
+    row of its own that holds nothing else; times alone wait for the next row, so that which rows there are is exact.
+    """
 
     name = "record"
 
-    def __init__(self, writer: MetricsWriter) -> None:
-        self._writer = writer
+    def __init__(self, writer: MetricsWriter, updates_per_row: int = 1, last_update: int | None = None) -> None:
+        self._writer, self._thinning = writer, Thinning(updates_per_row, last_update)
+        self._newest: UpdateRow | None = None
         self._committed = time.monotonic()
+        self._spent = 0.0
+        self._counters: dict[str, float] = {}
+
+    def state(self) -> dict[str, Any]:
+        return self._thinning.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._thinning.restore(state)
 
     def __call__(self, event: Event, control: Control) -> None:
+        began = time.perf_counter()
         if isinstance(event, Started):
             self._writer.cut_after(event.clock.updates)
         elif isinstance(event, Updated):
-            self._writer.append([row.clock._asdict() | dict(row.metrics) for row in event.rows])
-            if time.monotonic() - self._committed > COMMIT_SECONDS:
-                self.commit()
+            self._add(event, control)
         elif isinstance(event, Measured) and event.clock.updates > 0:
-            self._writer.amend(event.clock.updates, event.metrics)
+            self._measured(event.clock, event.metrics)
+        elif isinstance(event, Stopping) and not event.interrupted and self._newest and self._thinning.open:
+            # One that was interrupted goes on with the open row; any other ends with it.
+            row = self._thinning.so_far(self._newest)
+            self._measured(row.clock, row.metrics, alone=True)
+            self._writer.add_histograms(row.clock.updates, row.histograms)
         elif isinstance(event, Ended):
             self.commit()
+        self._spent += time.perf_counter() - began
+
+    def _add(self, event: Updated, control: Control) -> None:
+        rows = tuple(closed for row in event.rows if (closed := self._thinning.add(row)) is not None)
+        self._newest = event.rows[-1]
+        if rows:
+            told, self._spent = {"time/record": self._spent}, 0.0
+            rows = (*rows[:-1], rows[-1]._replace(metrics={**rows[-1].metrics, **told}))
+            self._writer.append([row.clock._asdict() | dict(row.metrics) for row in rows])
+            for row in rows:
+                self._check_counters(row)
+                if row.histograms:
+                    self._writer.add_histograms(row.clock.updates, row.histograms)
+            control.emit(Recorded(rows[-1].clock, rows))
+        if time.monotonic() - self._committed > COMMIT_SECONDS:
+            self.commit()
+
+    def _measured(self, clock: Clock, values: Mapping[str, float], *, alone: bool = False) -> None:
+        """Into the row of that update or, where there is none, into one of its own."""
+        try:
+            self._writer.amend(clock.updates, values)
+            return
+        except KeyError:
+            if self._thinning.every == 1 and not alone:
+                raise
+        if not alone and all(name.startswith(("time/", "sys/")) for name in values):
+            for name, value in values.items():
+                self._thinning.join(name, value)
+        else:
+            self._writer.append([clock._asdict() | dict(values)])
+
+    def _check_counters(self, row: UpdateRow) -> None:
+        """A counter that falls is a bug, to be told but not to end a run."""
+        now = {name: row.metrics[name] for name in COUNTERS if name in row.metrics}
+        for name in fallen(self._counters, now):
+            before, after = self._counters[name], now[name]
+            log.warning(
+                "%s fell from %g to %g in update %d: it only ever rises", name, before, after, row.clock.updates
+            )
+        self._counters |= now
 
     def commit(self) -> None:
         self._writer.commit()

@@ -7,7 +7,7 @@ import time
 from gymlab.runs.control import clear_stop_request, stop_requested
 from gymlab.runs.lock import Owner
 from gymlab.runs.paths import RunPaths
-from gymlab.training.events import Control, Ended, Event, Feature, Started, Updated
+from gymlab.training.events import Control, Ended, Event, Feature, Paused, Started, Updated
 
 LOOK_SECONDS = 1.0
 
@@ -20,7 +20,7 @@ class StopRequest(Feature):
         self._looked = 0.0
 
     def __call__(self, event: Event, control: Control) -> None:
-        if isinstance(event, Started | Updated) and time.monotonic() - self._looked > LOOK_SECONDS:
+        if isinstance(event, Started | Updated | Paused) and time.monotonic() - self._looked > LOOK_SECONDS:
             self._looked = time.monotonic()
             if stop_requested(self._paths, self._me):
                 control.request_stop("stopped by request", unfinished=True)

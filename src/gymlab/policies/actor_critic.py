@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -66,6 +66,24 @@ class Trunk(eqx.Module):
             x = ACTIVATIONS[self.activation](layer(x))
         return x
 
+    def activations(self, obs: Tree) -> tuple[Array, dict[str, Array]]:
+        """What the trunk gives, and each hidden layer by its place; an encoder's layers too, where it shows them."""
+        obs = obs.obs if isinstance(obs, Masked) else obs
+        inside = self.encoder.activations(obs) if hasattr(self.encoder, "activations") else {}
+        x, found = self.encoder(obs), {f"encoder.{name}": values for name, values in inside.items()}
+        for place, layer in enumerate(self.layers):
+            x = found[str(place)] = ACTIVATIONS[self.activation](layer(x))
+        return x, found
+
+
+class Look(NamedTuple):
+    """A network seen from inside, over a batch."""
+
+    outputs: Array  # (..., k) of the policy head: logits, or means of Gaussian actions
+    distribution: Distribution
+    values: Array  # (...)
+    layers: dict[str, Array]  # (..., units) by trunk and place: `policy_trunk.0`
+
 
 class ActorCritic(eqx.Module):
     """Two trunks (or one, shared), a policy head and a value head."""
@@ -106,6 +124,17 @@ class ActorCritic(eqx.Module):
         latent = self.policy_trunk(obs)
         value_latent = latent if self.value_trunk is None else self.value_trunk(obs)
         return self._distribution(latent, obs), self.value_head(value_latent)[..., 0]
+
+    def look(self, obs: Tree) -> Look:
+        """What the network gives, and what its hidden layers do on the way."""
+        latent, found = self.policy_trunk.activations(obs)
+        layers = {f"policy_trunk.{place}": values for place, values in found.items()}
+        value_latent = latent
+        if self.value_trunk is not None:
+            value_latent, found = self.value_trunk.activations(obs)
+            layers |= {f"value_trunk.{place}": values for place, values in found.items()}
+        values = self.value_head(value_latent)[..., 0]
+        return Look(self.policy_head(latent), self._distribution(latent, obs), values, layers)
 
     def act(self, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
         """Sample (or take the mode of) the distribution, with the log-probability of exactly that action."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from gymlab.core.clock import Count, Number
+from gymlab.core.errors import suggestion
 from gymlab.core.settings import Settings
 
+ENCODER_NAMES = ("nature_cnn", "impala_cnn", "small_cnn")
 Activation = Literal["tanh", "relu", "gelu", "silu", "elu", "leaky_relu"]
 
 
@@ -32,5 +34,14 @@ class PolicySettings(Settings):
     gsde_every: Annotated[Count, Field(ge=1)] = 64
     """Steps for which gSDE holds one noise matrix."""
     encoder: str | None = None
-    """An encoder of one's own, by reference: an equinox.Module `Encoder(key, space)` with `size` and a call that maps
-    observations with any leading axes to (..., size). Default: everything flattened, choices one-hot."""
+    """How pictures are read: nature_cnn, impala_cnn or small_cnn; or an encoder of one's own, by reference: an
+    equinox.Module `Encoder(key, space)` with `size` and a call that maps observations with any leading axes to
+    (..., size). Default: what suits the shape of pictures; all else flattened, choices one-hot."""
+
+    @field_validator("encoder")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None and ":" not in name and name not in ENCODER_NAMES:
+            known = suggestion(name, ENCODER_NAMES)
+            raise ValueError(f"unknown encoder '{name}': {known} (or give one as module:Name)")
+        return name

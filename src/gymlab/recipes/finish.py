@@ -12,6 +12,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import UserError
 from gymlab.envs.settings import EnvSettings
+from gymlab.policies.settings import ENCODER_NAMES
 from gymlab.recipes import defaults
 from gymlab.recipes.anchors import Algorithms
 from gymlab.recipes.check import Checker
@@ -19,6 +20,7 @@ from gymlab.recipes.defaults import Threshold
 from gymlab.recipes.merge import is_algorithm_key
 from gymlab.recipes.problems import KeyPath, Problems
 from gymlab.recipes.schema import Recipe
+from gymlab.recipes.secrets import keep_variant_secret
 from gymlab.recipes.source import Node, made
 
 
@@ -32,6 +34,7 @@ class Finished(NamedTuple):
 
 def finish_run(variant: Node, name: str, problems: Problems) -> Recipe:
     """A run's recipe: every value is written, so nothing is looked up or completed."""
+    keep_variant_secret(variant.plain())
     return _checked(_checker(variant, problems), name, problems)
 
 
@@ -42,6 +45,7 @@ def finish(
     notes: list[str] = []
     variant = _with_imports(variant, modules, problems)
     variant = _true_env(variant, problems, notes)
+    keep_variant_secret(variant.plain())  # before an env is made, which may print them
     checker = _checker(variant, problems)
     env_id = variant.get("env", "id")
     if checker.settings is not None and env_id is not None and not problems:
@@ -149,7 +153,7 @@ def _try_parts(recipe: Recipe, node: Node, problems: Problems) -> None:
         except UserError as error:
             note(("env", "wrappers", index), error)
     named: list[tuple[KeyPath, str]] = [(("features", i), part.name) for i, part in enumerate(recipe.features)]
-    if recipe.policy.encoder is not None:
+    if recipe.policy.encoder is not None and recipe.policy.encoder not in ENCODER_NAMES:
         named.append((("policy", "encoder"), recipe.policy.encoder))
     for path, reference in named:
         try:

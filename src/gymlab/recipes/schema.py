@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
+from gymlab.alerts.catalogue import check_off
+from gymlab.alerts.own import OwnRule, parse_rules
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, Number, StepClock, parse_number, short
-from gymlab.core.errors import suggestion
+from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import EnvSettings, PartLike
 from gymlab.policies.settings import PolicySettings
+from gymlab.recipes.problems import Problems
+from gymlab.recipes.source import read_file
 
-EngineName = Literal["auto", "gymnasium", "jax"]
+EngineName = Literal["auto", "gymnasium", "jax", "ale"]
 _MOST_STEPS = 10**15
 _LARGEST_ROLLOUT = 10**8
 
@@ -117,6 +132,11 @@ class EvalSettings(Settings):
     """At most this many evaluation envs side by side."""
     seed: Annotated[Count, Field(ge=0)] = 0
     """Evaluation episodes are seeded from this, disjoint from all training seeds."""
+    mode: Literal["auto", "sync", "async"] = "auto"
+    """sync: training waits for each evaluation. async: a process of its own evaluates a checkpoint while training goes
+    on, and the result takes effect at the next evaluation. auto: async from a budget of 500k env_steps."""
+    start_at: Annotated[Number, Field(gt=0, le=1)] | None = None
+    """No periodic evaluation until the mean training return is this share of the way to the goal."""
 
 
 class StopSettings(Settings):
@@ -128,6 +148,14 @@ class StopSettings(Settings):
     """Stop once the mean of a full window of training episodes reaches this."""
     solved_by: Literal["greedy", "sampled", "both"] = "greedy"
     """Which evaluation counts."""
+    confirm: bool = True
+    """Have a fresh, larger evaluation confirm eval_return; false stops at the first that reaches it, as SB3 does."""
+    plateau: Annotated[Count, Field(ge=1)] | None = None
+    """Stop after this many periodic evaluations in a row without a better one."""
+    plateau_delta: Annotated[Number, Field(ge=0)] = 0.0
+    """How much better an evaluation must be to count as better."""
+    seconds: Annotated[Number, Field(gt=0)] | None = None
+    """Stop after this much training time, over all sessions of the run. Not reproducible, as time is not."""
 
 
 class CheckpointSettings(Settings):
@@ -137,6 +165,62 @@ class CheckpointSettings(Settings):
     """Cadence of periodic checkpoints."""
     keep: Annotated[Count, Field(ge=1)] = 3
     """Periodic checkpoints kept, beside best and last."""
+
+
+class VideoSettings(Settings):
+    """Which policies are filmed, in the background, on the real env. Nothing here changes what is learnt."""
+
+    clips: tuple[Literal["first", "best", "final", "evaluation"], ...] = ("first", "best", "final")
+    """When to film; [] for never. With the extra `video`, and where the env can be drawn."""
+    clip_steps: Annotated[Count, Field(ge=1)] = 1000
+    """An episode is not filmed any longer than this."""
+    fps: Annotated[Count, Field(ge=1)] = 30
+    """Pictures per second at most: of faster envs every second or third step is shown."""
+    sampled: bool = False
+    """Film the policy as it explores, not as it is judged."""
+
+
+class MetricsSettings(Settings):
+    """What is measured of training, and how often. Nothing here changes what is learnt."""
+
+    statistics: Literal["full", "basic"] = "full"
+    """basic leaves out norms by part, statistics of rewards, actions and observations, and all distributions."""
+    distributions_every: Annotated[Count, Field(ge=1)] = 10
+    """Updates between two looks at quantiles, histograms, dead units and single features; evaluations look too."""
+    rows_every: Literal["auto"] | Annotated[Count, Field(ge=1)] = "auto"
+    """Updates one stored row stands for; auto: 1 until that would be more than 20k rows."""
+
+
+def _parse_rules(raw: Any) -> tuple[OwnRule, ...]:
+    """The rules themselves, or a YAML file with a list of them: a run's recipe holds them all."""
+    if not isinstance(raw, str):
+        return parse_rules(raw)
+    problems = Problems()
+    try:
+        rules = read_file(Path(raw), problems).plain()
+        problems.raise_any()
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return parse_rules(rules["rules"] if isinstance(rules, dict) and set(rules) == {"rules"} else rules)
+
+
+_RULES_SCHEMA = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
+_WRITTEN = PlainSerializer(lambda rules: [dict(rule.written) for rule in rules])
+
+
+class AlertSettings(Settings):
+    """What is watched for beside, or instead of, what ships (see `gymlab explain` and the list of alerts)."""
+
+    rules: Annotated[tuple[OwnRule, ...], PlainValidator(_parse_rules), _WRITTEN, _RULES_SCHEMA] = ()
+    """Rules of your own, `{id, metric, above | below | nan, for, after, severity, advice, try}`, or ./file.yaml."""
+    off: tuple[str, ...] = ()
+    """Alerts, by id, that this run does not watch for."""
+
+    @field_validator("off")
+    @classmethod
+    def _check_off(cls, off: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        check_off(off, [rule.id for rule in info.data.get("rules", ())])
+        return off
 
 
 class AlgorithmChoice(Settings):
@@ -158,7 +242,8 @@ class Recipe(Settings):
     n_steps: Annotated[Count, Field(ge=1)] = 128
     """Steps of each env per update."""
     engine: EngineName = "auto"
-    """auto takes the compiled port where there is one and nothing in the recipe needs the host."""
+    """auto takes the compiled port where there is one and nothing in the recipe needs the host, and ale for pictures of
+    Atari games."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where the maths runs."""
     vectorization: Literal["auto", "sync", "processes"] = "auto"
@@ -181,6 +266,12 @@ class Recipe(Settings):
     """Evaluation on the real Gymnasium env."""
     checkpoints: CheckpointSettings = CheckpointSettings()
     """When checkpoints are written."""
+    video: VideoSettings = VideoSettings()
+    """What is filmed."""
+    metrics: MetricsSettings = MetricsSettings()
+    """What is measured."""
+    alerts: AlertSettings = AlertSettings()
+    """What the run is watched for."""
     features: tuple[PartLike, ...] = ()
     """Further features, by reference."""
     imports: tuple[str, ...] = ()

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.envs.wrappers.transform import Transform
+from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
 from gymlab.rollout import episodes
-from gymlab.rollout.state import Act, GroupState, apply_transforms, reset_carry, step_keys
+from gymlab.rollout.state import Act, GroupState, act_through, apply_transforms, reset_carry, step_keys
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class CompiledCollector:
 
     def collect(self, policy: Tree, group: GroupState, key: Array) -> tuple[GroupState, Rollout]:
         first_carry = reset_carry(group.carry, group.fresh, self.initial_carry)
+        space = transformed(self.engine.spaces, self.transforms).action
 
         def step(now: tuple[Tree, ...], keys: Array) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
             env, states, obs, fresh, carry = now
             carry = reset_carry(carry, fresh, self.initial_carry)
             decision = self.act(policy, obs, carry, keys[0], False)
-            env, vec = self.engine.step(env, to_env(self.engine.spaces.action, decision.action), keys[1])
+            states, action = act_through(self.transforms, states, to_env(space, decision.action), keys[1])
+            env, vec = self.engine.step(env, action, keys[1])
             states, vec = apply_transforms(self.transforms, states, vec, keys[1])
             return (env, states, vec.obs, vec.fresh, decision.carry), (
                 obs,

@@ -56,14 +56,18 @@ def window_metrics(episodes: Episodes) -> dict[str, Array]:
     """Means over the window, with how many episodes it holds: below WINDOW it is partial."""
     held = jnp.minimum(episodes.finished, WINDOW)
     inside = jnp.arange(WINDOW) < held
+    rings = jnp.stack([episodes.returns, episodes.lengths])
 
-    def mean(ring: Array) -> Array:
-        return jnp.where(held > 0, jnp.sum(ring * inside) / jnp.maximum(held, 1), jnp.nan)
+    def mean_of(values: Array) -> Array:
+        # Scalar divisions, which round once: a mean of 500s is 500 and reaches a threshold of 500.
+        sums, count = jnp.sum(values * inside, 1), jnp.maximum(held, 1)
+        return jnp.where(held > 0, jnp.stack([sums[0] / count, sums[1] / count]), jnp.nan)
 
-    average = mean(episodes.returns)
-    return {
-        "roll/return_mean": average,
-        "roll/return_std": jnp.sqrt(mean((episodes.returns - jnp.where(held > 0, average, 0.0)) ** 2)),
-        "roll/length_mean": mean(episodes.lengths),
-        "roll/return_window": held,
-    }
+    mean = mean_of(rings)
+    std = jnp.sqrt(mean_of((rings - jnp.where(held > 0, mean, 0.0)[:, None]) ** 2))
+    low = jnp.where(held > 0, jnp.min(jnp.where(inside, rings, jnp.inf), 1), jnp.nan)
+    high = jnp.where(held > 0, jnp.max(jnp.where(inside, rings, -jnp.inf), 1), jnp.nan)
+    found = {"roll/return_window": held}
+    for word, values in (("mean", mean), ("std", std), ("min", low), ("max", high)):
+        found[f"roll/return_{word}"], found[f"roll/length_{word}"] = values
+    return found

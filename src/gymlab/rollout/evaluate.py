@@ -14,9 +14,9 @@ import numpy as np
 
 from gymlab.core.keys import run_key, stream_key
 from gymlab.core.types import Array, Decision, Tree
-from gymlab.envs.wrappers.transform import Transform
+from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
-from gymlab.rollout.state import Act, apply_transforms, reset_carry
+from gymlab.rollout.state import Act, act_through, apply_transforms, reset_carry
 
 Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
 EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
@@ -47,6 +47,14 @@ class Evaluation(NamedTuple):
 
     def as_json(self) -> dict[str, dict[str, float]]:
         return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for `from_json`."""
+        return {"greedy": self.greedy._asdict(), "sampled": self.sampled._asdict(), "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> Evaluation:
+        return cls(Score(**saved["greedy"]), Score(**saved["sampled"]), saved["seed"])
 
     def judged_by(self, mode: str) -> float:
         """The mean return that counts: of the greedy policy, of the sampled one, or (both) the worse of them."""
@@ -83,6 +91,7 @@ class Evaluator:
         initial_carry: Callable[[int], Tree],
     ) -> None:
         self._make_engine, self._transforms, self._initial_carry = make_engine, transforms, initial_carry
+        self._random = any(transform.random for transform in transforms)
 
         @jax.jit
         def act_step(
@@ -121,8 +130,10 @@ class Evaluator:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
         greedy, key = np.arange(n) < n // 2, stream_key(run_key(seed), "evaluation")
+        space = transformed(engine.spaces, self._transforms).action
         states = tuple(transform.init(n) for transform in self._transforms)
         states, step = apply_transforms(self._transforms, states, engine.reset(), key)
+        own = None
         carry, active, t = self._initial_carry(n), np.ones(n, bool), 0
         total, length = np.zeros(n), np.zeros(n, int)  # of the open episode
         reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
@@ -131,9 +142,11 @@ class Evaluator:
             if abandon():
                 raise Abandoned
             decision = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
-            action = to_env(engine.spaces.action, np.asarray(decision.action))
-            states, step = apply_transforms(self._transforms, states, engine.step(action, active), key)
             carry, t = decision.carry, t + 1
+            if self._random:
+                own = stream_key(key, "transforms", t)
+            states, sent = act_through(self._transforms, states, to_env(space, np.asarray(decision.action)), own)
+            states, step = apply_transforms(self._transforms, states, engine.step(sent, active), own)
             gained = step.reward * active
             total += gained
             reward_sum += gained

@@ -12,10 +12,10 @@ import numpy as np
 
 from gymlab.core.errors import RunError
 from gymlab.core.types import Array, Decision, Rollout, Tree, VecStep
-from gymlab.envs.wrappers.transform import Transform
+from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
 from gymlab.rollout import episodes
-from gymlab.rollout.state import Act, GroupState, apply_transforms, reset_carry, step_keys
+from gymlab.rollout.state import Act, GroupState, act_through, apply_transforms, reset_carry, step_keys
 
 OnStep = Callable[[np.ndarray, VecStep], None]  # (the policy's actions, what they led to): after every vec step
 
@@ -38,6 +38,7 @@ class HostCollector:
         self.engine, self.transforms, self.n_steps = engine, transforms, n_steps
         self.initial_carry, self._on_step = initial_carry, on_step
         self._random = any(transform.random for transform in transforms)
+        self._action_space = transformed(engine.spaces, transforms).action
         self._keys = jax.jit(partial(step_keys, n_steps=n_steps))
         self._reset_carry = jax.jit(lambda carry, fresh: reset_carry(carry, fresh, initial_carry))
 
@@ -49,20 +50,26 @@ class HostCollector:
         self._steps = [np.int32(t) for t in range(n_steps)]
         self._buffers: Rollout | None = None
 
-    def begin(self) -> GroupState:
-        """Start every env."""
-        return self._begin(self.engine.reset(), episodes.start(self.engine.n_envs))
+    def begin(self, key: Array | None = None) -> GroupState:
+        """Start every env; `key` is for what transforms draw at the first observation."""
+        n = self.engine.n_envs
+        states = tuple(transform.init(n) for transform in self.transforms)
+        return self._begin(states, self.engine.reset(), episodes.start(n), key)
 
     def rejoin(self, group: GroupState, first: VecStep) -> GroupState:
         """Go on with new episodes where the old ones could not be restored; the window of finished ones is kept."""
         blank = episodes.start(self.engine.n_envs)
         kept = group.episodes._replace(running_return=blank.running_return, running_length=blank.running_length)
-        return self._begin(first, kept)
+        # What transforms know of all episodes is kept too; what they remember of the old ones goes.
+        begun = first._replace(fresh=np.ones_like(first.fresh))
+        return self._begin(group.transforms, begun, kept, None)._replace(fresh=first.fresh.copy())
 
-    def _begin(self, first: VecStep, tracked: episodes.Episodes) -> GroupState:
+    def _begin(
+        self, states: tuple[Tree, ...], first: VecStep, tracked: episodes.Episodes, key: Array | None
+    ) -> GroupState:
         n = self.engine.n_envs
-        states = tuple(transform.init(n) for transform in self.transforms)
-        key = jax.random.key(0) if self._random else None
+        if self._random and key is None:
+            key = jax.random.key(0)
         states, step = apply_transforms(self.transforms, states, first, key)
         return GroupState(
             env=(),
@@ -78,14 +85,17 @@ class HostCollector:
         keys = self._keys(key)
         first_carry = self._reset_carry(group.carry, group.fresh)
         states, obs, fresh, carry = group.transforms, group.obs, group.fresh, group.carry
-        space = self.engine.spaces.action
         for t in range(self.n_steps):
             decision = self._act(policy, obs, carry, fresh, keys, self._steps[t])
             action = np.asarray(decision.action)
             _check_finite(action, t)
-            vec = self.engine.step(to_env(space, action))
+            sent = to_env(self._action_space, action)
             if self.transforms:
-                states, vec = apply_transforms(self.transforms, states, vec, keys[t, 1] if self._random else None)
+                own = keys[t, 1] if self._random else None
+                states, sent = act_through(self.transforms, states, sent, own)
+                states, vec = apply_transforms(self.transforms, states, self.engine.step(sent), own)
+            else:
+                vec = self.engine.step(sent)
             if self._buffers is None:
                 self._buffers = self._allocate(obs, decision, vec)
             self._write(t, obs, action, decision, vec)

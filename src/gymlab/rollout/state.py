@@ -14,6 +14,9 @@ from gymlab.rollout.episodes import Episodes
 
 Act = Callable[[Tree, Tree, Tree, Array, Array | bool], Decision]  # (policy, obs, carry, key, greedy)
 
+# Streams of the transforms, far from the counters at which an env draws from the same key.
+_APPLY_STREAM, _ACT_STREAM = 1 << 30, 1 << 31
+
 
 class GroupState(NamedTuple):
     """One env group between two rollouts."""
@@ -37,13 +40,28 @@ def step_keys(key: Array, n_steps: int) -> Array:
     return jax.random.split(key, (n_steps, 2))
 
 
+def act_through(
+    transforms: tuple[Transform, ...], states: tuple[Tree, ...], action: Array, key: Array | None
+) -> tuple[tuple[Tree, ...], Array]:
+    """Send an action to the env through all transforms, outermost first."""
+    after = list(states)
+    for index in reversed(range(len(transforms))):
+        transform = transforms[index]
+        if hasattr(transform, "act"):
+            after[index], action = transform.act(states[index], action, _own(transform, key, _ACT_STREAM + index))
+    return tuple(after), action
+
+
 def apply_transforms(
     transforms: tuple[Transform, ...], states: tuple[Tree, ...], step: VecStep, key: Array | None
 ) -> tuple[tuple[Tree, ...], VecStep]:
     """Run a step through all transforms, innermost first."""
     after = []
     for index, (transform, state) in enumerate(zip(transforms, states, strict=True)):
-        own = jax.random.fold_in(key, index) if key is not None and transform.random else None
-        state, step = transform.apply(state, step, own)
+        state, step = transform.apply(state, step, _own(transform, key, _APPLY_STREAM + index))
         after.append(state)
     return tuple(after), step
+
+
+def _own(transform: Transform, key: Array | None, stream: int) -> Array | None:
+    return jax.random.fold_in(key, stream) if key is not None and transform.random else None

@@ -18,7 +18,7 @@ import numpy as np
 from gymlab.core.errors import RunError
 from gymlab.runs import files, platform, tensors
 from gymlab.runs.paths import RunPaths
-from gymlab.runs.redact import redact, redact_tree
+from gymlab.runs.redact import redact_tree
 
 ROLLOUT, STATE, RECIPE, REPORT = "rollout.safetensors", "state.safetensors", "recipe.yaml", "fault.json"
 FORMAT = 1
@@ -56,7 +56,7 @@ class Bundle(NamedTuple):
 def write_bundle(
     paths: RunPaths, update: int, *, rollout: Arrays, state: Arrays, recipe: str, report: Mapping[str, Any]
 ) -> Path:
-    """Write a bundle, whole or not at all; one of the same update is replaced."""
+    """Write a bundle, whole or not at all; one of the same update is replaced. `recipe` holds no secrets."""
     folder = paths.root / "faults"
     paths.inside(folder).mkdir(exist_ok=True)
     for left in folder.glob(f"{_TEMP}*"):  # by a process that was killed: this one holds the run's lock
@@ -64,7 +64,7 @@ def write_bundle(
     target, temp = folder / f"{update:06}", folder / f"{_TEMP}{secrets.token_hex(4)}"
     temp.mkdir()
     try:
-        contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: redact(recipe).encode()}
+        contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: recipe.encode()}
         hashes = {name: files.sha256(data) for name, data in contents.items()}
         told = {"format": FORMAT, "update": update, **redact_tree(report), "files": hashes}
         for name, data in {**contents, REPORT: files.dump_json(told).encode()}.items():

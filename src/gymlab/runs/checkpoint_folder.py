@@ -42,6 +42,11 @@ def fill(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[s
     failpoint("before_rename")
 
 
+def write_kinds(folder: Path, kinds: list[str]) -> None:
+    """Say anew what a saved checkpoint is for; all else stays as it was."""
+    files.write_bytes(folder / SIDECAR, _sealed({**read_sidecar(folder), "kinds": kinds}))
+
+
 def _sealed(sidecar: Mapping[str, Any]) -> bytes:
     """The sidecar's bytes, with the hash of all the rest of it under `self`."""
     bare = files.dump_json({**sidecar, "self": ""})

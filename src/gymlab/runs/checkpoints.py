@@ -1,14 +1,13 @@
 """The checkpoints of a run: saving, finding, verifying, loading and pruning them. The border for everyone else.
 
 A folder appears as checkpoints/<env_steps> only when it is whole and durable. `last` is always the newest, `best` the
-newest that was saved as best; index.json says so in short and can be derived from the folders at any time.
+newest that was saved as best.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
 import time
@@ -19,16 +18,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError, suggestion
-from gymlab.runs import files, platform
-from gymlab.runs.checkpoint_folder import POLICY, STATE, Arrays, Damaged, fill, read_sidecar, read_tensors
+from gymlab.runs import checkpoint_index, files, platform
+from gymlab.runs.checkpoint_folder import (
+    POLICY,
+    STATE,
+    Arrays,
+    Damaged,
+    fill,
+    read_sidecar,
+    read_tensors,
+    write_kinds,
+)
+from gymlab.runs.checkpoint_index import ASIDE, NUMBERED
 from gymlab.runs.failpoints import failpoint
 from gymlab.runs.paths import RunPaths
 
-_NUMBERED = re.compile(r"0|[1-9][0-9]{0,18}")
-_ASIDE, _DOOMED, _TEMP = ".old-", ".del-", ".tmp-"
+_DOOMED, _TEMP = ".del-", ".tmp-"
 _RESCANS = 20  # a reader of a live run may meet a folder that is just being replaced or pruned
 
-Kind = Literal["periodic", "best", "last"]
+Kind = Literal["periodic", "asked", "best", "last"]  # asked: an evaluation of it was asked for
 
 
 class Loaded(NamedTuple):
@@ -66,7 +74,7 @@ def save_checkpoint(
         failpoint("before_index")
         files.write_json(paths.checkpoint_index, index)
         failpoint("after_index")
-        _prune(folder, {index["best"], index["last"], *index["periodic"]})
+        _prune(folder, _kept(paths, index))
     except OSError as error:
         raise RunError(
             f"checkpoint at {env_steps} env_steps could not be written ({error.strerror}): earlier ones are intact"
@@ -74,11 +82,35 @@ def save_checkpoint(
     return target
 
 
+def promote(paths: RunPaths, env_steps: int) -> Path:
+    """Make a checkpoint the best one after the fact; killed on the way, it is or it is not."""
+    folder = paths.checkpoints / str(env_steps)
+    write_kinds(folder, sorted({*read_sidecar(folder, env_steps)["kinds"], "best"}))
+    files.write_json(paths.checkpoint_index, checkpoint_index.derived(paths))
+    return folder
+
+
+def _kept(paths: RunPaths, index: Mapping[str, Any]) -> set[str | None]:
+    """What pruning spares: of the evaluated ones, those that a run going on from another would wait for."""
+    kept = {index["best"], index["last"], *index["periodic"]}
+    asked = [
+        step for step, folder in checkpoint_index.folders(paths).items() if "asked" in _kinds(folder)
+    ]  # newest first
+    before = [next((step for step in asked if step <= int(name)), None) for name in kept if name is not None]
+    return kept | {str(step) for step in before if step is not None}
+
+
+def _kinds(folder: Path) -> list[str]:
+    with contextlib.suppress(Damaged, FileNotFoundError):
+        return list(read_sidecar(folder)["kinds"])
+    return []
+
+
 def _publish(temp: Path, target: Path) -> Path:
     """Give a finished folder its name. One that is replaced stays findable until the new one is there."""
     aside = None
     if target.exists():
-        aside = target.with_name(f"{_ASIDE}{target.name}-{secrets.token_hex(4)}")
+        aside = target.with_name(f"{ASIDE}{target.name}-{secrets.token_hex(4)}")
         os.rename(target, aside)
     try:
         if aside is not None:
@@ -108,48 +140,13 @@ def _next_index(index: Mapping[str, Any], newest: str, kinds: set[Kind], keep: i
 
 
 def read_index(paths: RunPaths) -> dict[str, Any]:
-    """`{"last": name, "best": name, "periodic": [names]}`; derived from the folders where it is missing or damaged."""
-    return _stored_index(paths) or _derived_index(paths)
-
-
-def _stored_index(paths: RunPaths) -> dict[str, Any] | None:
-    with contextlib.suppress(OSError, RunError, KeyError, TypeError, AttributeError):
-        index = files.read_json(paths.inside(paths.checkpoint_index))
-        names = [index["last"], *index["periodic"], *([] if index["best"] is None else [index["best"]])]
-        if all(_NUMBERED.fullmatch(name) for name in names):
-            return {key: index[key] for key in ("last", "best", "periodic")}
-    return None
-
-
-def _derived_index(paths: RunPaths) -> dict[str, Any]:
-    kinds: dict[str, list[str]] = {}
-    for step, folder in _folders(paths).items():
-        with contextlib.suppress(Damaged, FileNotFoundError):
-            kinds[str(step)] = read_sidecar(folder, step)["kinds"]
-    return {
-        "last": next(iter(kinds), None),
-        "best": next((name for name, of in kinds.items() if "best" in of), None),
-        "periodic": [name for name, of in reversed(kinds.items()) if "periodic" in of],
-    }
-
-
-def _folders(paths: RunPaths) -> dict[int, Path]:
-    """Checkpoint folders by env_steps, newest first: the number grows within a run, so it is the order of saving.
-
-    One that was put aside counts as long as its successor is not there.
-    """
-    found: dict[int, Path] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for path in sorted(paths.inside(paths.checkpoints).iterdir()):  # ".old-" sorts before digits
-            name = path.name.removeprefix(_ASIDE).rpartition("-")[0] if path.name.startswith(_ASIDE) else path.name
-            if _NUMBERED.fullmatch(name):
-                found[int(name)] = path
-    return {step: found[step] for step in sorted(found, reverse=True)}
+    """`{"last": name, "best": name, "periodic": [names]}`, as the folders say."""
+    return checkpoint_index.read(paths)
 
 
 def _prune(folder: Path, keep: Iterable[str | None]) -> None:
     kept = set(keep)
-    doomed = [path for path in folder.iterdir() if _NUMBERED.fullmatch(path.name) and path.name not in kept]
+    doomed = [path for path in folder.iterdir() if NUMBERED.fullmatch(path.name) and path.name not in kept]
     if doomed:
         failpoint("before_prune")
     for path in doomed:
@@ -178,24 +175,24 @@ def recover(paths: RunPaths) -> None:
         return
     files.sweep_temp_files(paths.checkpoints)
     for path in list(paths.checkpoints.iterdir()):
-        if path.name.startswith(_ASIDE):
-            target = path.with_name(path.name.removeprefix(_ASIDE).rpartition("-")[0])
+        if path.name.startswith(ASIDE):
+            target = path.with_name(path.name.removeprefix(ASIDE).rpartition("-")[0])
             if not target.exists():
                 os.rename(path, target)
                 continue
-        if path.name.startswith((_ASIDE, _DOOMED, _TEMP)):
+        if path.name.startswith((ASIDE, _DOOMED, _TEMP)):
             shutil.rmtree(path, ignore_errors=True)
-    derived = _derived_index(paths)
-    if derived["last"] is not None and derived != _stored_index(paths):
+    derived = checkpoint_index.derived(paths)
+    if derived["last"] is not None and derived != checkpoint_index.stored(paths):
         files.write_json(paths.checkpoint_index, derived)
 
 
 def cut_after(paths: RunPaths, env_steps: int) -> None:
     """Remove checkpoints newer than the one a run goes on from: damaged ones, which it will write again."""
-    for step, folder in _folders(paths).items():
+    for step, folder in checkpoint_index.folders(paths).items():
         if step > env_steps:
             _remove(folder)
-    files.write_json(paths.checkpoint_index, _derived_index(paths))
+    files.write_json(paths.checkpoint_index, checkpoint_index.derived(paths))
 
 
 def load_checkpoint(paths: RunPaths, which: str = "last", *, with_state: bool = True) -> Loaded:
@@ -251,25 +248,27 @@ def _load_first_valid(paths: RunPaths, which: str, *, with_state: bool) -> Loade
 
 
 def _candidates(paths: RunPaths, which: str, notes: list[str]) -> list[tuple[int, Path]]:
-    folders = _folders(paths)
+    folders = checkpoint_index.folders(paths)
     if which == "last":
         return list(folders.items())
     if which == "best":
-        named = read_index(paths)["best"]
-        best = [item for item in folders.items() if str(item[0]) == named or _is_best(item[1])]
+        named = (checkpoint_index.stored(paths) or {}).get("best")
+        best = [item for item in folders.items() if _is_best(item[1], damaged=str(item[0]) == named)]
         if folders and not best:
             notes.append(f"run '{paths.run_id}' has no best checkpoint yet")
         return [*best, *(item for item in folders.items() if item not in best)]
-    if not _NUMBERED.fullmatch(which) or int(which) not in folders:
+    if not NUMBERED.fullmatch(which) or int(which) not in folders:
         names = ["last", "best", *map(str, folders)]
         raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {suggestion(which[:80], names)}")
     return [(int(which), folders[int(which)])]
 
 
-def _is_best(folder: Path) -> bool:
-    with contextlib.suppress(Damaged):
+def _is_best(folder: Path, *, damaged: bool) -> bool:
+    """Whether a checkpoint was saved as best; `damaged` where it cannot tell."""
+    try:
         return "best" in read_sidecar(folder)["kinds"]
-    return False
+    except Damaged:
+        return damaged
 
 
 def load_policy(path: Path) -> dict[str, np.ndarray]:
@@ -279,7 +278,7 @@ def load_policy(path: Path) -> dict[str, np.ndarray]:
 
 def steps(paths: RunPaths) -> list[int]:
     """The env_steps of the checkpoints there are, newest first."""
-    return list(_folders(paths))
+    return list(checkpoint_index.folders(paths))
 
 
 def size_in_bytes(path: Path) -> int:

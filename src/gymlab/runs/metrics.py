@@ -1,4 +1,4 @@
-"""`metrics.db`: one wide SQLite row per update, one column per metric.
+"""`metrics.db`: one wide SQLite row per update, one column per metric; histograms in a table beside it.
 
 A number is stored as it is, infinities too. SQLite has no NaN, so NaN is the text 'nan'; NULL means not measured.
 (-0.0 comes back as 0.0, which is equal to it.)
@@ -19,9 +19,11 @@ from typing import Self
 import numpy as np
 
 from gymlab.core.errors import RunError, UserError, suggestion
-from gymlab.runs import files
+from gymlab.core.histogram import Histogram
+from gymlab.runs import files, histograms
 from gymlab.runs import metrics_table as table
 from gymlab.runs.failpoints import failpoint
+from gymlab.runs.histograms import Histograms
 from gymlab.runs.metrics_table import Cell
 
 CLOCK_COLUMNS = ("updates", "vec_steps", "env_steps", "episodes", "seconds")
@@ -43,6 +45,7 @@ class MetricsWriter:
         self._shapes: dict[tuple[str, ...], list[int]] = {}
         self._pending: dict[int, list[Cell]] = {}
         self._amended: dict[int, dict[str, Cell]] = {}
+        self._histograms: dict[int, Mapping[str, Histogram]] = {}
         self._last_commit = time.monotonic()
 
     def append(self, rows: Iterable[Mapping[str, float | None]]) -> None:
@@ -72,10 +75,14 @@ class MetricsWriter:
         for name, value in values.items():
             cells[self._place[name]] = table.cell(value)
 
+    def add_histograms(self, update: int, found: Mapping[str, Histogram]) -> None:
+        """The histograms of a row that was appended before; committed with it."""
+        self._histograms[update] = found
+
     def commit(self) -> None:
         """Make everything so far durable and visible to readers."""
         self._last_commit = time.monotonic()
-        if not self._pending and not self._amended:
+        if not self._pending and not self._amended and not self._histograms:
             return
         failpoint("before_commit")
         with table.told(self._path), self._transaction():
@@ -89,18 +96,22 @@ class MetricsWriter:
             for update, values in self._amended.items():
                 pairs = ",".join(f"{table.quote(name)} = ?" for name in values)
                 self._db.execute(f"UPDATE updates SET {pairs} WHERE id = ?", (*values.values(), update))  # noqa: S608
+            histograms.insert(self._db, self._histograms)
         self._stored = len(self._place)
         self._pending.clear()
         self._amended.clear()
+        self._histograms.clear()
         failpoint("after_commit")
 
     def cut_after(self, update: int) -> None:
-        """Forget every row after `update`: a resumed run writes them again."""
+        """Forget every row after `update`, and its histograms: a resumed run writes them again."""
         self._pending = {key: cells for key, cells in self._pending.items() if key <= update}
         self._amended = {key: values for key, values in self._amended.items() if key <= update}
+        self._histograms = {key: found for key, found in self._histograms.items() if key <= update}
         self.commit()
         with table.told(self._path), self._transaction():
             self._db.execute("DELETE FROM updates WHERE id > ?", (update,))
+            histograms.cut_after(self._db, update)
 
     def close(self) -> None:
         """Commit, and leave one self-contained file that can be read from a read-only folder."""
@@ -208,6 +219,21 @@ class MetricsReader:
         with contextlib.suppress(KeyError):
             return self._one("ORDER BY id DESC LIMIT 1", (), "no metric rows")
         return {}
+
+    def histogram_names(self) -> list[str]:
+        """The histograms taken so far."""
+        with table.told(self._path):
+            return histograms.names(self._db)
+
+    def histogram(self, name: str, clock: str = "vec_steps") -> Histograms:
+        """One histogram over time: clock, edges and counts, a row for each time it was taken."""
+        if clock not in CLOCK_COLUMNS:
+            raise UserError(f"unknown clock '{clock}': {suggestion(clock, CLOCK_COLUMNS)}")
+        known = self.histogram_names()
+        if name not in known:
+            raise UserError(f"unknown histogram '{name}': {suggestion(name, known)}")
+        with table.told(self._path):
+            return histograms.read(self._db, name, clock)
 
     def to_csv(self, path: Path) -> int:
         """Write all rows, clocks first: every number reads back equal, NaN is `nan`, not measured is empty."""

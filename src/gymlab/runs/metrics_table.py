@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gymlab.core.errors import RunError
+from gymlab.runs import histograms
 
 Cell = float | str | None
 
@@ -31,6 +32,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")  # a checkpoint counts on the rows committed before it
         db.execute(_CREATE)
+        histograms.create(db)
     except BaseException:
         db.close()
         raise

@@ -9,6 +9,7 @@ from typing import Any
 from gymlab.core.metrics.catalogue import NAMESPACES, grouped, headlines, metric, written
 from gymlab.runs import sections
 from gymlab.runs.charts import Frame, sparkline
+from gymlab.runs.clips import best_clip, scan
 from gymlab.runs.facts import Facts
 from gymlab.runs.sections import shown
 
@@ -26,6 +27,7 @@ def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = Fals
         *_part(_row_title(facts), _metrics(facts, every_metric=every_metric)),
         *_part("Returns", curves),
         *_part("Checkpoints", [line.replace("`", "") for line in sections.checkpoints(facts).lines]),
+        *_videos(facts),
         "",
         f"next: {sections.next_command(facts)}",
     ]
@@ -38,8 +40,18 @@ def page_data(facts: Facts) -> dict[str, Any]:
         "result": sections.result_data(facts),
         "score": facts.score.as_json(),
         "curves": {name: sections.curve_data(curve) for name, curve in facts.measured.curves.items()},
+        "videos": [{"path": str(clip.path), **clip.about} for clip in scan(facts.paths)],
         "next": sections.next_command(facts),
     }
+
+
+def _videos(facts: Facts) -> list[str]:
+    best, found = best_clip(facts.paths), scan(facts.paths)
+    if best is None:
+        return []
+    others = ", ".join(f"{clip.env_steps} ({', '.join(clip.kinds)})" for clip in found if clip.path != best.path)
+    lines = [f"best {shown(best.path)} (return {shown(best.about.get('return'))})"]
+    return _part("Videos", [*lines, *([f"others at env_steps {shown(others)}"] if others else [])])
 
 
 def _head(facts: Facts) -> list[str]:

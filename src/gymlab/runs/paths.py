@@ -53,6 +53,10 @@ class RunPaths:
         return self.root / "videos"
 
     @property
+    def rollouts(self) -> Path:
+        return self.root / "rollouts"
+
+    @property
     def log(self) -> Path:
         return self.root / "run.log"
 

@@ -6,6 +6,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from gymlab.core.errors import UserError
 from gymlab.core.metrics.catalogue import metric
 from gymlab.core.metrics.metric import Limits, counted, lasted
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, told apart by colour-blind eyes too; the darker ones first, on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
 _INK, _QUIET, _GRID = "#24292F", "#6E7781", "#E6E8EB"
+_DROWNED = 300.0  # the largest value over the median
+_DECADES = 5  # that a logarithmic axis shows at least, below its largest value
 
 
 class Panel(NamedTuple):
@@ -30,9 +34,16 @@ class Panel(NamedTuple):
     curves: Sequence[tuple[str, Curve]]  # label, curve
     threshold: float | None = None
     limits: Limits | None = None  # what the metric can be, where known
+    log: bool = False
 
 
 OVERVIEW = ("opt/entropy", "opt/approx_kl", "opt/explained_variance", "opt/value_loss", "opt/grad_norm")
+
+
+def drowned(curves: Sequence[Curve]) -> bool:
+    """Whether a few values are so large that on an even scale all others would lie on the floor."""
+    values = np.concatenate([curve.y for curve in curves]) if curves else np.empty(0)
+    return bool(values.size and values.min() >= 0 and values.max() > _DROWNED * max(np.median(values), 1e-300))
 
 
 def overview(run: Facts, limits: Mapping[str, Limits]) -> list[Panel]:
@@ -43,7 +54,7 @@ def overview(run: Facts, limits: Mapping[str, Limits]) -> list[Panel]:
     shown = [name for name in OVERVIEW if name in found and len(found[name])]
     return [
         Panel(training, both, run.solved_at, limits.get(training)),
-        *(Panel(name, [("training", found[name])], None, limits.get(name)) for name in shown),
+        *(Panel(name, [("training", found[name])], None, limits.get(name), drowned([found[name]])) for name in shown),
     ]
 
 
@@ -51,24 +62,22 @@ def side_by_side(runs: Sequence[Facts], names: Sequence[str], limits: Mapping[st
     """One panel per metric with all runs in it."""
     goals = {run.solved_at for run in runs}
     goal = goals.pop() if len(goals) == 1 else None
-    return [
-        Panel(
-            name,
-            [(compare.label(run, runs), compare.curve_of(run, name)) for run in runs],
-            goal if metric(name).bounds == "return" else None,
-            limits.get(name),
-        )
-        for name in names
-    ]
+    panels = []
+    for name in names:
+        curves = [compare.curve_of(run, name) for run in runs]
+        labels = [compare.label(run, runs) for run in runs]
+        shown = goal if metric(name).bounds == "return" else None
+        panels.append(Panel(name, list(zip(labels, curves, strict=True)), shown, limits.get(name), drowned(curves)))
+    return panels
 
 
-def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0) -> bytes:
+def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int = 150) -> bytes:
     """A PNG with one panel per metric, in up to two columns."""
     figure_class = _figure()
     across = 1 if len(panels) == 1 else 2
     down = -(-len(panels) // across)
     width, height = (9.0, 4.8) if across == 1 else (13.0, 3.5 * down + 0.7)
-    figure = figure_class(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
+    figure = figure_class(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
     grid = figure.subplots(down, across, squeeze=False)
@@ -132,7 +141,8 @@ def _dress(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.name, loc="left", fontsize=11, color=_INK, fontweight="bold", parse_math=False)
     axes.set_xlabel(axis, fontsize=9, color=_QUIET)
     axes.set_ylabel(metric(panel.name).unit, fontsize=9, color=_QUIET)
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    if not panel.log:
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.tick_params(labelsize=9, colors=_INK, length=0)
     axes.grid(True, color=_GRID, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -145,7 +155,22 @@ def _dress(axes: Axes, panel: Panel) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(_QUIET)
-    _keep_within(axes, panel.limits)
+    if panel.log:
+        _by_decades(axes, [curve for _, curve in panel.curves])
+    else:
+        _keep_within(axes, panel.limits)
+
+
+def _by_decades(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A logarithmic axis over the decades that tell something: a rate that decays to 0 would take all of them."""
+    seen = [curve.y[curve.y > 0] for curve in curves if (curve.y > 0).any()]
+    high, least = max(values.max() for values in seen), min(values.min() for values in seen)
+    usual = min(float(np.median(values)) for values in seen)
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(max(least, min(usual / 100, high / 10**_DECADES)) / 1.5, high * 1.5)
+    axes.yaxis.minorticks_off()
+    if not axes.get_title(loc="right"):
+        axes.set_title("logarithmic", loc="right", fontsize=8, color=_QUIET)
 
 
 def _keep_within(axes: Axes, limits: Limits | None) -> None:

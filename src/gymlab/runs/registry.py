@@ -60,13 +60,19 @@ class Registry:
 
     def entries(self) -> list[Entry]:
         """The file as it stands, newest first; rebuilt from the folders where it is damaged."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[list[Entry], dict[int, str]]:
+        """The entries, and the lines in which they are written, by the entry's identity."""
         try:
-            return _parse(files.read_bytes(self.path, files.MAX_JSON_BYTES))
+            raw = files.read_bytes(self.path, files.MAX_JSON_BYTES)
+            entries = _parse(raw)
+            return entries, _lines(raw, entries)
         except FileNotFoundError:
-            return []
+            return [], {}
         except RunError as error:
             self._note(f"{error}: rebuilt from the run folders")
-            return self._scan([])
+            return self._scan([]), {}
 
     def runs(self) -> list[Entry]:
         """What there is in truth: registered or not, folders gone left out, `running` only while the owner lives."""
@@ -136,8 +142,9 @@ class Registry:
     def _change(self, change: Callable[[list[Entry]], list[Entry]]) -> None:
         prepare_runs_folder(self.root)
         with waiting_lock(self.root / REGISTRY_LOCK):
+            entries, written = self._read()
             # Not fsynced: a power cut may undo an entry, and the folders tell it again.
-            files.write_text(self.path, _format(change(self.entries())), durable=False)
+            files.write_text(self.path, _format(change(entries), written), durable=False)
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
@@ -165,9 +172,16 @@ def _parse(raw: bytes) -> list[Entry]:
     return entries
 
 
-def _format(entries: list[Entry]) -> str:
+def _lines(raw: bytes, entries: list[Entry]) -> dict[int, str]:
+    """Where the file is as we write it, entries that do not change need not be encoded again."""
+    lines = [line.removesuffix(",") for line in raw.decode().split("\n")[1:-2]]
+    ours = len(lines) == len(entries) and all(line.startswith("{") and line.endswith("}") for line in lines)
+    return dict(zip(map(id, entries), lines, strict=True)) if ours else {}
+
+
+def _format(entries: list[Entry], written: Mapping[int, str]) -> str:
     """One run per line: quick to write, and readable with nothing but a pager."""
-    lines = ",\n".join(map(_line, entries))
+    lines = ",\n".join(written.get(id(entry)) or _line(entry) for entry in entries)
     return f"[\n{lines}\n]\n" if entries else "[]\n"
 
 

@@ -82,7 +82,8 @@ class RunStore:
         files.write_json(self.paths.manifest, {"run_id": self.run_id, **redact_tree(manifest)})
 
     def write_recipe(self, text: str) -> None:
-        files.write_text(self.paths.recipe, redact(text))
+        """The run's recipe, without secrets already: masking YAML as mere text would break it."""
+        files.write_text(self.paths.recipe, text)
 
     def start(self) -> None:
         """Training begins (again): from here on the run is listed, and stays."""

@@ -96,8 +96,9 @@ def _member(archive: zipfile.ZipFile, name: str, most: int, path: str) -> bytes:
     if len(found) != 1:
         raise RunError(f"'{path}' holds {name} {len(found)} times")
     info = found[0]
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.file_size > most:
-        raise RunError(f"'{path}': {name} is compressed or larger than {most} bytes: not read")
+    plain = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size and not info.flag_bits & 1
+    if not plain or info.file_size > most:
+        raise RunError(f"'{path}': {name} is compressed, encrypted or larger than {most} bytes: not read")
     with archive.open(info) as member:
         return member.read(info.file_size)
 

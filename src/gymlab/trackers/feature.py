@@ -34,6 +34,7 @@ class Tracker(Feature):
         self._followers, self._on_start = followers, on_start
         self._latest = 0
         self._hurry = False
+        self._down = 0
 
     def describe(self) -> list[str]:
         """Where the copies go, for the first line of the run."""
@@ -52,6 +53,7 @@ class Tracker(Feature):
             self._on_start()
         elif isinstance(event, Updated):
             self._latest = event.clock.updates
+            self._tell_outages(event.clock, control)
         for follower in self._followers:
             if isinstance(event, Started):
                 follower.begin(event.clock)
@@ -63,6 +65,12 @@ class Tracker(Feature):
                 follower.artifact(event.path, ("best",))
             elif isinstance(event, Ended):
                 follower.pause()
+
+    def _tell_outages(self, clock: Clock, control: Control) -> None:
+        down = sum(follower.down for follower in self._followers)
+        if down != self._down:
+            self._down = down
+            control.emit(Measured(clock, {"sys/trackers_down": float(down)}))
 
     def copy(self, at: Clock, best: Path | None, seconds: float) -> None:
         """A run that is over, as a whole or what is missing of it."""

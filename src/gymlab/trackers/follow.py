@@ -48,6 +48,11 @@ class Follower(threading.Thread):
         self._last = self._held = 0  # update and step
         self._sent: dict[int, frozenset[str]] = {}
 
+    @property
+    def down(self) -> bool:
+        """The sink has failed and is not back."""
+        return self._warned and not self._open
+
     def begin(self, at: Clock) -> None:
         """The run starts, or goes on, here. What the store may still hold beyond is about to be cut off."""
         self._at, self._upto = at, at.updates

@@ -6,13 +6,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from gymlab.algorithms.base import Algorithm, Hyper, Metrics
 from gymlab.core.keys import stream_key
 from gymlab.core.types import Array, Decision, Rollout, Tree
 from gymlab.policies.normaliser import Normalising
 from gymlab.rollout import episodes
+from gymlab.training.distributions import Layout, Subject, take
 from gymlab.training.state import Policy, Skipped, TrainState
+from gymlab.training.statistics import basic, rollout_statistics
 
 MOST_SKIPPED = 10  # updates in a row; after that something is wrong for good
 CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
@@ -24,15 +27,21 @@ class Learnt(NamedTuple):
     state: TrainState
     metrics: Metrics
     fault: Array  # () bool: numbers went bad and nothing of this may be kept; see also `Agent.sound`
+    look: Array | None = None  # distributions by `Agent.layout`; zeros in an update that did not look
 
 
 class Agent:
     """The functions both collectors and evaluation share. They are traced, never run by themselves."""
 
-    def __init__(self, algorithm: Algorithm, normalising: Normalising, *, skips: bool = False) -> None:
+    layout = Layout()  # of `Learnt.look`, known once that was traced
+
+    def __init__(
+        self, algorithm: Algorithm, normalising: Normalising, *, skips: bool = False, statistics: str = "basic"
+    ) -> None:
         self.algorithm = algorithm
         self.normalising = normalising
         self._skips = skips  # `on_nan: skip`
+        self._full = statistics == "full"
 
     def policy(self, state: TrainState) -> Policy:
         return Policy(self.algorithm.weights(state.algorithm), state.normaliser)
@@ -56,10 +65,13 @@ class Agent:
         """
         return all_finite(self.policy(state))
 
-    def learn(self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array) -> Learnt:
-        """One update of the algorithm; then the statistics move on."""
+    def learn(
+        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array, look: Array | None = None
+    ) -> Learnt:
+        """One update of the algorithm; then the statistics move on. `look` says whether distributions are taken."""
         key = stream_key(state.key, "update", update)
         learnt, metrics = self.algorithm.update(state.algorithm, self.seen(state, rollouts), hp, key)
+        metrics = metrics if self._full else basic(metrics)
         given = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         if self._skips:
             rollouts = tuple(map(_without_bad_rewards, rollouts))
@@ -68,12 +80,13 @@ class Agent:
         for group, rollout in zip(state.groups, rollouts, strict=True):
             normaliser, discounted = self.normalising.learn(normaliser, rollout, group.discounted, hp["gamma"])
             tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)
-            measured |= roll | _rollout_metrics(rollout)
+            measured |= roll | self._rollout_metrics(rollout)
             groups.append(group._replace(episodes=tracked, discounted=discounted))
         after = TrainState(learnt, normaliser, tuple(groups), state.key, state.skipped)
+        seen = None if look is None or not self._full else self._look(look, state, after, rollouts)
         sound = all_finite((given, _losses(metrics)))
         if not self._skips:
-            return Learnt(after, metrics | measured, ~sound)
+            return Learnt(after, metrics | measured, ~sound, seen)
         sound &= self.sound(after)
         kept = self._kept_or_skipped(state, after, sound)
         assert kept.skipped is not None
@@ -82,7 +95,35 @@ class Agent:
         # Skipping does not help after too many in a row, nor where there is nothing sound to go on from.
         rest = [(group.carry, group.episodes, group.discounted) for group in groups]
         lost = ~all_finite((rest, [rollout.last_obs for rollout in rollouts]))
-        return Learnt(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MOST_SKIPPED)))
+        return Learnt(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MOST_SKIPPED)), seen)
+
+    def _look(self, look: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
+        """The distributions of an update, of its first env group."""
+
+        def taken() -> Array:
+            subject = Subject(
+                rollouts[0],
+                lambda obs: self.normalising.observe(before.normaliser, obs),
+                before.algorithm,
+                after.algorithm,
+                after.groups[0].episodes,
+            )
+            packed, self.layout = take(self.algorithm.spaces, self.algorithm, subject)
+            return packed
+
+        shape = jax.eval_shape(taken)
+        return lax.cond(look, taken, lambda: jnp.zeros(shape.shape, shape.dtype))
+
+    def _rollout_metrics(self, rollout: Rollout) -> Metrics:
+        metrics = {
+            "roll/reward_mean": jnp.mean(rollout.reward),
+            "roll/train_reward_mean": jnp.mean(rollout.train_reward),
+            "roll/terminated": jnp.sum(rollout.terminated),
+            "roll/truncated": jnp.sum(rollout.truncated),
+        }
+        if self._full:
+            metrics |= rollout_statistics(self.algorithm.spaces.action, rollout)
+        return metrics
 
     def _kept_or_skipped(self, before: TrainState, after: TrainState, sound: Array) -> TrainState:
         """The state after an update or, where that is not sound, the one before it with the envs moved on."""
@@ -112,15 +153,6 @@ def _without_bad_rewards(rollout: Rollout) -> Rollout:
     """A reward that is no number counts as none in a run that goes on regardless."""
     reward, train_reward = (jnp.where(jnp.isfinite(x), x, 0.0) for x in (rollout.reward, rollout.train_reward))
     return rollout._replace(reward=reward, train_reward=train_reward)
-
-
-def _rollout_metrics(rollout: Rollout) -> Metrics:
-    return {
-        "roll/reward_mean": jnp.mean(rollout.reward),
-        "roll/train_reward_mean": jnp.mean(rollout.train_reward),
-        "roll/terminated": jnp.sum(rollout.terminated),
-        "roll/truncated": jnp.sum(rollout.truncated),
-    }
 
 
 def window_reached(metrics: Metrics, threshold: Array) -> Array:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from gymlab.core.clock import Clock
+from gymlab.core.histogram import Histogram
 from gymlab.rollout.evaluate import Evaluation
 from gymlab.training.state import Policy
 
 EvaluationKind = Literal["periodic", "confirm", "final"]
-CheckpointKind = Literal["periodic", "best", "last"]
+CheckpointKind = Literal["periodic", "asked", "best", "last"]  # asked: it is being evaluated
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class UpdateRow(NamedTuple):
 
     clock: Clock
     metrics: Mapping[str, float]
+    histograms: Mapping[str, Histogram] = {}
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,21 @@ class Measured(Event):
     """Further values for the row of update `clock.updates`."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recorded(Event):
+    """Rows as the store holds them: those of `Updated`, or fewer where a row stands for several updates."""
+
+    rows: tuple[UpdateRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class DistributionsWanted(Event):
+    """Quantiles, histograms and the like are wanted soon, because of the row at `clock`.
+
+    They are taken a fixed number of updates later, so that when does not depend on how updates are cut into calls.
+    """
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,48 @@ class Checkpointed(Event):
     kinds: tuple[CheckpointKind, ...]
     seconds: float
     bytes: int
+
+
+@dataclass(frozen=True)
+class Promoted(Event):
+    """The checkpoint saved at `clock` has turned out to be the best so far."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class AlertRaised(Event):
+    """A rule has found something wrong: an alert of `gymlab.alerts`, with its id, severity, metric and advice."""
+
+    alert: Any
+
+
+@dataclass(frozen=True)
+class AlertCleared(Event):
+    """What an alert was about is over."""
+
+    alert: Any
+
+
+@dataclass(frozen=True)
+class PauseWanted(Event):
+    """Wait before the next update, or (`paused=False`) wait no longer."""
+
+    paused: bool = True
+
+
+@dataclass(frozen=True)
+class Paused(Event):
+    """Sent again and again while the run waits; `seconds` is how long it has so far. A stop ends the wait too."""
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class KeyPressed(Event):
+    """Somebody at the terminal pressed a key."""
+
+    key: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from gymlab.training.events import (
     Ended,
     Event,
     Feature,
+    Paused,
+    PauseWanted,
     Snapshot,
     Started,
     Stopping,
@@ -30,6 +32,7 @@ from gymlab.training.program import Advanced, Program, Row
 from gymlab.training.state import TrainState
 
 CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
+WAIT_SECONDS = 0.05  # between two looks at whether a pause is over
 
 # Commits the metrics, then saves the state, the clock and the features' states.
 Barrier = Callable[[TrainState, Clock, dict[str, dict[str, Any]], tuple[CheckpointKind, ...]], Checkpointed]
@@ -70,14 +73,21 @@ class Loop:
         self._queue: deque[Event] = deque()
         self._wanted: set[CheckpointKind] = set()
         self._reason: str | None = None
+        self._paused = False
         self._interruption: str | None = None
+        self._kl_stops = 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on counting where a checkpoint stopped."""
+        self._kl_stops = int(state.get("kl_stops", 0))
 
     def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> Outcome:
         self._state, self._clock = state, clock
         self._began = time.perf_counter() - clock.seconds
         self._deliver(Started(clock, resumed))
-        while self._reason is None and self._clock.updates < self._plan.updates:
+        while self._goes_on:
             self._advance()
+            self._wait()
         self._reason = self._reason or "budget"
         self._deliver(Stopping(self._clock, self._interruption or self._reason, self.interrupted))
         # A signal may have come since, and cut the final evaluation short.
@@ -98,6 +108,10 @@ class Loop:
         self.request_stop(reason, unfinished=True)
 
     @property
+    def _goes_on(self) -> bool:
+        return self._reason is None and self._clock.updates < self._plan.updates
+
+    @property
     def interrupted(self) -> bool:
         return self._interruption is not None
 
@@ -113,6 +127,16 @@ class Loop:
         except NumericalFault as fault:
             self._accept(fault.good, hp, began)  # the bad update is gone, those before it are sound
             raise
+
+    def _wait(self) -> None:
+        """While paused. The clock stands still but for what features do meanwhile: waiting is no training."""
+        waited = 0.0
+        while self._paused and self._goes_on:
+            self._deliver(Paused(self._clock, waited))
+            began = time.perf_counter()
+            time.sleep(WAIT_SECONDS)
+            waited += time.perf_counter() - began
+            self._began += time.perf_counter() - began
 
     def _accept(self, advanced: Advanced, hp: Array, began: float) -> None:
         self._state, rows = advanced
@@ -143,7 +167,11 @@ class Loop:
             later = self._plan.after(clock, 1, row["roll/episodes"])
             clock = later._replace(seconds=clock.seconds + share)
             row["time/progress"] = min(1.0, clock.updates / self._plan.updates)
-            stamped.append(UpdateRow(clock, row))
+            if "opt/kl_stop" in row:
+                self._kl_stops += int(row["opt/kl_stop"])
+                row["opt/kl_stop_count"] = float(self._kl_stops)
+                row["opt/kl_stop_fraction"] = self._kl_stops / clock.updates
+            stamped.append(UpdateRow(clock, row, row.histograms))
         return tuple(stamped)
 
     def _deliver(self, event: Event) -> None:
@@ -153,10 +181,14 @@ class Loop:
             event = self._queue.popleft()
             if isinstance(event, CheckpointWanted):
                 self._wanted.add(event.kind)
+            elif isinstance(event, PauseWanted):
+                self._paused = event.paused
             for feature in self._features:
                 feature(event, self)
         if self._wanted and self._barrier is not None:
             kinds: tuple[CheckpointKind, ...] = tuple(sorted(self._wanted))
             states = {feature.name: feature.state() for feature in self._features if feature.state()}
+            if self._kl_stops:
+                states["loop"] = {"kl_stops": self._kl_stops}
             self._wanted.clear()
             self._deliver(self._barrier(self._state, self._clock, states, kinds))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -10,17 +12,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gymlab.core.histogram import Histogram
 from gymlab.core.keys import run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.rollout.compiled import CompiledCollector
 from gymlab.rollout.host import HostCollector
 from gymlab.rollout.state import GroupState
 from gymlab.training.agent import Agent, Learnt, window_reached
+from gymlab.training.compiling import compile_seconds
 from gymlab.training.faults import BadUpdate, NumericalFault, examine
+from gymlab.training.looks import Looks
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors, from_tensors, split_tensors, to_tensors
 
-Row = dict[str, float]
+
+class Row(dict[str, float]):
+    """The metrics of one update by name; what was not measured is not in it."""
+
+    histograms: Mapping[str, Histogram] = MappingProxyType({})
 
 
 class Advanced(NamedTuple):
@@ -60,8 +69,11 @@ class CompiledProgram:
 
     most = 256
 
-    def __init__(self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str]) -> None:
+    def __init__(
+        self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
+    ) -> None:
         self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self._looks = looks or Looks()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
@@ -100,11 +112,17 @@ class CompiledProgram:
         """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
         table = np.zeros((self.most, len(self._hp_names)), np.float32)
         table[: len(hp)] = hp
-        after, rows, ends = self._run(state, np.uint32(first), table, np.int32(len(hp)), np.float32(stop_return))
+        flags = np.zeros(self.most, bool)
+        flags[: len(hp)] = looks = self._looks.at(first, len(hp))
+        after, rows, ends = self._run(state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return))
         done, fault = np.asarray(ends).tolist()
-        values = np.asarray(rows)[: done - fault].tolist()
-        advanced = Advanced(state if fault else after, [dict(zip(self._names, row, strict=True)) for row in values])
-        return advanced, after if fault else None
+        values = np.asarray(rows)[: done - fault]
+        names = len(self._names)
+        told = [Row(zip(self._names, row, strict=True)) for row in values[:, :names].tolist()]
+        for i in np.flatnonzero(looks[: len(told)]) if values.shape[1] > names else ():
+            taken, told[i].histograms = self.agent.layout.unpack(values[i, names:])
+            told[i] |= taken
+        return Advanced(state if fault else after, told), after if fault else None
 
     def save(self, state: TrainState) -> Tensors:
         return to_tensors(state)
@@ -131,22 +149,24 @@ class CompiledProgram:
             rollouts.append(rollout)
         return tuple(groups), tuple(rollouts)
 
-    def _update(self, state: TrainState, update: Array, values: Array) -> Learnt:
+    def _update(self, state: TrainState, update: Array, values: Array, look: Array) -> Learnt:
         groups, rollouts = self._collected(state, update)
         hp = {name: values[i] for i, name in enumerate(self._hp_names)}
-        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update)
+        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, look)
 
     def _updates(
-        self, state: TrainState, first: Array, table: Array, k: Array, stop_return: Array
+        self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
         """The state, a row per update, and how many were done and whether the last of them is a fault."""
-        self._names = sorted(jax.eval_shape(self._update, state, first, table[0]).metrics)
-        rows = jnp.zeros((self.most, len(self._names)), jnp.float32)
+        shapes = jax.eval_shape(self._update, state, first, table[0], looks[0])
+        self._names = sorted(shapes.metrics)
+        width = len(self._names) + (0 if shapes.look is None else shapes.look.size)
+        rows = jnp.zeros((self.most, width), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, metrics, fault = self._update(state, first + i.astype(jnp.uint32), table[i])
-            row = jnp.stack([metrics[name].astype(jnp.float32) for name in self._names])
+            state, metrics, fault, look = self._update(state, first + i.astype(jnp.uint32), table[i], looks[i])
+            row = _packed(metrics, self._names, look)
             return i + 1, state, rows.at[i].set(row), window_reached(metrics, stop_return), fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
@@ -160,8 +180,11 @@ class HostProgram:
 
     most = 1
 
-    def __init__(self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str]) -> None:
+    def __init__(
+        self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
+    ) -> None:
         self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self._looks = looks or Looks()
         self._init = jax.jit(self._begin)
         self._learn = jax.jit(self._packed)
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
@@ -175,13 +198,14 @@ class HostProgram:
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         del stop_return  # one update a call: whoever watches the rows can stop in time
-        began = time.perf_counter()
+        began, compiled = time.perf_counter(), compile_seconds()
         groups, rollouts = self._collect(state, np.uint32(first))
-        collected = time.perf_counter()
+        collected, compiled_to_collect = time.perf_counter(), compile_seconds() - compiled
         values = dict(zip(self._hp_names, np.asarray(hp[0], np.float32), strict=True))
         # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
-        learnt, packed = self._learn(slim, rollouts, values, np.uint32(first))
+        looks = self._looks.at(first, 1)[0]
+        learnt, packed, look = self._learn(slim, rollouts, values, np.uint32(first), looks)
         *metrics, fault = np.asarray(packed).tolist()
         if fault:
             bad = BadUpdate(first, state, rollouts, values, learnt)
@@ -190,10 +214,14 @@ class HostProgram:
         state = learnt._replace(
             groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in kept)
         )
-        row: Row = dict(zip(self._names, metrics, strict=True))
+        row = Row(zip(self._names, metrics, strict=True))
+        if looks and look is not None:
+            taken, row.histograms = self.agent.layout.unpack(np.asarray(look))
+            row |= taken
         row["env/restarts"] = float(sum(collector.engine.restarts for collector in self._collectors))
-        row["time/collect"] = collected - began
-        row["time/update"] = time.perf_counter() - collected
+        learning = compile_seconds() - compiled - compiled_to_collect
+        row["time/collect"] = max(0.0, collected - began - compiled_to_collect)
+        row["time/update"] = max(0.0, time.perf_counter() - collected - learning)
         return Advanced(state, [row])
 
     def _collect(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
@@ -233,12 +261,17 @@ class HostProgram:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
         return self.agent.algorithm.init(stream_key(key, "weights"), sizes), self.agent.normalising.init()
 
-    def _packed(self, *args: Any) -> tuple[TrainState, Array]:
+    def _packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
-        state, metrics, fault = self.agent.learn(*args)
+        state, metrics, fault, look = self.agent.learn(*args)
         self._names = sorted(metrics)
-        values = [*(metrics[name] for name in self._names), fault | ~self.agent.sound(state)]
-        return state, jnp.stack([value.astype(jnp.float32) for value in values])
+        fault = (fault | ~self.agent.sound(state)).astype(jnp.float32)
+        return state, _packed(metrics, self._names, fault[None]), look
+
+
+def _packed(metrics: dict[str, Array], names: list[str], more: Array | None) -> Array:
+    numbers = jnp.stack([metrics[name].astype(jnp.float32) for name in names])
+    return numbers if more is None else jnp.concatenate([numbers, more])
 
 
 def _with_counts(state: TrainState, tensors: Tensors) -> Tensors:

@@ -82,6 +82,12 @@ def _action(context: Context, tail: str) -> Limits:
     return _space_limits(context.action, tail)
 
 
+def _action_bins(context: Context, tail: str) -> Limits:
+    low, high = _space_limits(context.action, tail)
+    half = 0.0 if _choices(context.action) is None else 0.5
+    return low - half, high + half
+
+
 def _observation(context: Context, tail: str) -> Limits:
     return _space_limits(context.observation, tail)
 
@@ -132,6 +138,7 @@ RULES: dict[str, Rule] = {
     "length": Rule(_length, "1 to the time limit"),
     "length_spread": Rule(_spread_of(_length), "0 to half the time limit"),
     "action": Rule(_action, "the action space's lowest to its highest value"),
+    "action_bins": Rule(_action_bins, "the action space's lowest to its highest value, half a choice beyond"),
     "action_spread": Rule(_spread_of(_action), "0 to half the width of the action space"),
     "observation": Rule(_observation, "the observation space's lowest to its highest value"),
     "observation_spread": Rule(_spread_of(_observation), "0 to half the width of the observation space"),

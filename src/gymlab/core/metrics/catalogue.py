@@ -20,6 +20,8 @@ NAMESPACES = {
     "sys": "System",
 }
 
+COUNTERS = tuple(metric.name for metric in METRICS if metric.monotonic)
+
 _EXACT = {metric.name: metric for metric in METRICS if not metric.is_family}
 _FAMILIES = sorted((metric for metric in METRICS if metric.is_family), key=lambda m: len(m.name), reverse=True)
 assert len({metric.name for metric in METRICS}) == len(METRICS), "a metric is declared twice"

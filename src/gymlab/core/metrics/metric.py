@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["up", "down", "none"]
+Fold = Literal["mean", "last", "sum", "min", "max"]
 Limits = tuple[float, float]
 
 UNBOUNDED: Limits = (-math.inf, math.inf)
@@ -29,10 +30,18 @@ class Metric:
     healthy: str = ""  # what it looks like when all is well, and when it is not
     settings: tuple[str, ...] = ()  # the recipe settings that move it, the strongest first
     highlight: str = ""  # a colour of its own in tables
+    fold: Fold = "mean"  # what a row that stands for several updates holds, of those that measured it
+    looked: bool = False  # taken only of some updates, with the histograms
+    histogram: bool = False  # bins and counts, not a number
 
     @property
     def namespace(self) -> str:
         return self.name.partition("/")[0] if "/" in self.name else "clock"
+
+    @property
+    def folded(self) -> Fold:
+        """What a row that stands for several updates really holds."""
+        return "last" if self.monotonic or self.looked or self.histogram else self.fold
 
     @property
     def is_family(self) -> bool:

@@ -1,10 +1,10 @@
 """What an update did (`opt/`). Scalars are means over the gradient steps that were taken; distributions are taken on
-the rollout or the last minibatch, every few updates.
+the rollout, with the weights after the update, every few updates.
 """
 
 from __future__ import annotations
 
-from gymlab.core.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Metric
+from gymlab.core.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Limits, Metric
 
 LOSSES = (
     Metric("opt/loss", "What is minimised: policy_loss + value_coef × value_loss − entropy_coef × entropy.", "loss",
@@ -82,44 +82,64 @@ GRADIENTS = (
            settings=("value_coef", "max_grad_norm")),
     Metric("opt/grad_norm_clipped/*", "Norm of one part's gradient after clipping.", "norm", ".4g", 66,
            "clipped_gradient", settings=("max_grad_norm",)),
-    Metric("opt/grad_hist/*", "Share of the gradient's components in each of the bins between the lowest and the "
-           "highest.", "share", ".3f", 84, SHARE),
     Metric("opt/param_norm", "Norm of all weights after the update.", "norm", ".4g", 49, POSITIVE,
-           healthy="Grows slowly. Doubling within a few updates: unstable.", settings=("learning_rate",)),
-    Metric("opt/param_norm/*", f"Norm of one part's weights: {_PARTS}.", "norm", ".4g", 67, POSITIVE),
+           healthy="Grows slowly. Doubling within a few updates: unstable.", settings=("learning_rate",), looked=True),
+    Metric("opt/param_norm/*", f"Norm of one part's weights: {_PARTS}.", "norm", ".4g", 67, POSITIVE, looked=True),
     Metric("opt/update_norm", "Norm of the change of all weights in this update.", "norm", ".4g", 50, POSITIVE,
-           healthy="About a thousandth of opt/param_norm per gradient step.", settings=("learning_rate", "epochs")),
+           healthy="About a thousandth of opt/param_norm per gradient step.", settings=("learning_rate", "epochs"),
+           looked=True),
     Metric("opt/update_norm/*", f"Norm of the change of one part's weights: {_PARTS}.", "norm", ".4g", 68, POSITIVE,
+           settings=("learning_rate",), looked=True),
+    Metric("opt/param_hist/*", f"Weights of one part after the update, by size: {_PARTS}.", "weight", ".4g", 86,
+           UNBOUNDED, histogram=True, healthy="A hill around 0 that widens slowly."),
+    Metric("opt/update_hist/*", f"What the update changed in the weights of one part, by size: {_PARTS}.", "weight",
+           ".4g", 87, UNBOUNDED, histogram=True, healthy="A hill around 0. All in one bin: the part does not learn.",
            settings=("learning_rate",)),
 )  # fmt: skip
 
 
-def _quantiles(of: str, about: str, unit: str, priority: int, healthy: str) -> tuple[Metric, ...]:
+def _quantiles(
+    of: str, about: str, unit: str, priority: int, healthy: str, bounds: Limits = UNBOUNDED
+) -> tuple[Metric, ...]:
     names = {"min": "Lowest", "p05": "5 % quantile", "p25": "25 % quantile", "p50": "Median", "p75": "75 % quantile",
              "p95": "95 % quantile", "max": "Highest"}  # fmt: skip
-    return tuple(
-        Metric(f"opt/{of}/{name}", f"{word} of {about}.", unit, ".4g", priority + i, UNBOUNDED, healthy=healthy)
-        for i, (name, word) in enumerate(names.items())
-    )
+    return (
+        *(
+            Metric(f"opt/{of}/{name}", f"{word} of {about}.", unit, ".4g", priority + i, bounds, healthy=healthy,
+                   looked=True)
+            for i, (name, word) in enumerate(names.items())
+        ),
+        Metric(f"opt/{of}_hist", f"{about[0].upper()}{about[1:]}, by size.", unit, ".4g", priority + 7, bounds,
+               healthy=healthy, histogram=True),
+    )  # fmt: skip
 
 
 OUTPUTS = (
-    Metric("opt/dead_units", "Share of all hidden units that gave 0 for every sample of the last batch (ReLU only).",
+    Metric("opt/dead_units", "Share of all hidden units that gave 0 for every sample of the rollout (ReLU only).",
            "share", ".3f", 51, SHARE, "down", healthy="Below 0.2. Rising towards 1: the network is dying; lower "
-           "learning_rate, or use tanh or leaky_relu.", settings=("activation", "learning_rate")),
+           "learning_rate, or use tanh or leaky_relu.", settings=("activation", "learning_rate"), looked=True),
     Metric("opt/dead_units/*", "Share of one layer's units that gave 0 for every sample; the layer is named as in "
-           "`policy_trunk.0`.", "share", ".3f", 69, SHARE, "down", settings=("activation", "learning_rate")),
+           "`policy_trunk.0`.", "share", ".3f", 69, SHARE, "down", settings=("activation", "learning_rate"),
+           looked=True),
+    Metric("opt/saturated_units", "Share of all activations that lie beyond ±0.97 (tanh only): hardly any gradient "
+           "passes them.", "share", ".3f", 54, SHARE, "down", healthy="Below 0.3. Rising towards 1: weights are too "
+           "large; lower learning_rate or normalise observations.", looked=True,
+           settings=("learning_rate", "normalize.obs", "activation")),
+    Metric("opt/saturated_units/*", "Share of one layer's activations that lie beyond ±0.97.", "share", ".3f", 55,
+           SHARE, "down", settings=("learning_rate", "normalize.obs", "activation"), looked=True),
     Metric("opt/max_prob", "Mean over samples of the likeliest discrete action's probability.", "share", ".3f", 52,
            "max_prob", healthy="Starts at 1/n for n actions and rises with the return. 1 early: collapsed.",
-           settings=("entropy_coef",)),
+           settings=("entropy_coef",), looked=True),
     Metric("opt/policy_std", "Mean standard deviation of Gaussian actions.", "action", ".4f", 53, POSITIVE,
            healthy="Falls slowly from its first value. Growing without end: the entropy bonus wins over the task.",
-           settings=("log_std_init", "entropy_coef")),
+           settings=("log_std_init", "entropy_coef"), looked=True),
     Metric("opt/policy_std/*", "Standard deviation of one component of Gaussian actions.", "action", ".4f", 70,
-           POSITIVE),
+           POSITIVE, looked=True),
     *_quantiles("logits", "the policy head's outputs (logits, or means of Gaussian actions)", "logit", 71,
                 "Spread grows with confidence. Hundreds: the softmax is saturated and gradients vanish."),
     *_quantiles("values", "the value predictions", "return", 90, "Within the returns that are possible."),
+    *_quantiles("max_prob", "the likeliest discrete action's probability", "share", 100, "Near 1 in states that leave "
+                "no choice, lower elsewhere. All of them near 1 early: collapsed.", SHARE),
 )  # fmt: skip
 
 METRICS = (*LOSSES, *POLICY_CHANGE, *VALUE, *GRADIENTS, *OUTPUTS)

@@ -8,6 +8,7 @@ from gymlab.core.metrics.bounds import bounds_text
 from gymlab.core.metrics.catalogue import METRICS, NAMESPACES, declared
 from gymlab.core.metrics.metric import Metric
 
+_FOLDS = {"mean": "their mean", "last": "the last", "sum": "their sum", "min": "the lowest", "max": "the highest"}
 _DIRECTIONS = {"up": "higher is better", "down": "lower is better", "none": ""}
 
 
@@ -34,6 +35,7 @@ def _explanation(name: str, metric: Metric) -> Explanation:
         "bounds": bounds_text(metric),
         "direction": _DIRECTIONS[metric.better],
         "counter": "it never falls" if metric.monotonic else "",
+        "taken": taken(metric),
         "healthy": metric.healthy,
         "changed by": ", ".join(metric.settings),
         "family": f"one of {metric.name}" if metric.is_family else "",
@@ -48,13 +50,19 @@ def metrics_table() -> str:
     parts = []
     for namespace, title in NAMESPACES.items():
         rows = sorted((m for m in METRICS if m.namespace == namespace), key=lambda m: (m.priority, m.name))
-        lines = ["| name | unit | bounds | better | meaning |", "| --- | --- | --- | --- | --- |"]
+        lines = ["| name | unit | bounds | better | meaning | taken |", "| --- " * 6 + "|"]
         parts += [f"### {title}", "\n".join([*lines, *map(_row, rows)])]
     return "\n\n".join(parts) + "\n"
+
+
+def taken(metric: Metric) -> str:
+    """When it is taken, and what a row that stands for several updates holds of it."""
+    kind = "histogram, with looks" if metric.histogram else "looks" if metric.looked else ""
+    return f"{kind or 'updates'}: {_FOLDS[metric.folded]}"
 
 
 def _row(metric: Metric) -> str:
     direction = metric.better if metric.better != "none" else "–"
     meaning = f"{metric.help} {metric.healthy}".strip()
-    cells = (f"`{metric.name}`", metric.unit or "–", bounds_text(metric), direction, meaning)
+    cells = (f"`{metric.name}`", metric.unit or "–", bounds_text(metric), direction, meaning, taken(metric))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -14,11 +14,32 @@ from gymlab.envs.references import is_reference, load_reference
 from gymlab.envs.settings import Part
 
 WRAPPERS = {
+    "objects": "gymlab.envs.games.atari.objects:AtariObjects",
+    "atari": "gymlab.envs.games.atari.pictures:AtariPictures",
+    "action_noise": "gymlab.envs.wrappers.action_noise:ActionNoise",
+    "cartpole_centring": "gymlab.envs.games.cartpole:Centring",
     "clip_reward": "gymlab.envs.wrappers.clip_reward:ClipReward",
+    "count_bonus": "gymlab.envs.wrappers.count_bonus:CountBonus",
+    "env_parts": "gymlab.envs.wrappers.env_parts:EnvParts",
+    "flatten": "gymlab.envs.wrappers.flatten:Flatten",
     "frame_skip": "gymlab.envs.wrappers.frame_skip:FrameSkip",
     "frame_stack": "gymlab.envs.wrappers.frame_stack:FrameStack",
+    "grayscale": "gymlab.envs.wrappers.grayscale:Grayscale",
+    "mask_actions": "gymlab.envs.wrappers.mask_actions:MaskActions",
+    "mountain_car_energy": "gymlab.envs.games.mountain_car:Energy",
+    "observation_noise": "gymlab.envs.wrappers.observation_noise:ObservationNoise",
+    "one_hot": "gymlab.envs.wrappers.one_hot:OneHot",
+    "pixels": "gymlab.envs.wrappers.pixels:Pixels",
+    "previous_actions": "gymlab.envs.wrappers.previous_actions:PreviousActions",
+    "randomize": "gymlab.envs.wrappers.randomize:Randomize",
+    "remap_actions": "gymlab.envs.wrappers.remap_actions:RemapActions",
+    "resize": "gymlab.envs.wrappers.resize:Resize",
+    "reward_weights": "gymlab.envs.wrappers.reward_weights:RewardWeights",
+    "scale_observation": "gymlab.envs.wrappers.scale_observation:ScaleObservation",
     "scale_reward": "gymlab.envs.wrappers.scale_reward:ScaleReward",
     "sticky_actions": "gymlab.envs.wrappers.sticky_actions:StickyActions",
+    "time_aware": "gymlab.envs.wrappers.time_aware:TimeAware",
+    "time_penalty": "gymlab.envs.wrappers.time_penalty:TimePenalty",
 }
 
 

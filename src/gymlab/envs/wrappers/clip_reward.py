@@ -8,8 +8,9 @@ from pydantic import BeforeValidator
 
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number, parse_number
-from gymlab.core.settings import Settings
 from gymlab.core.types import Array, Tree, VecStep
+from gymlab.envs.wrappers.reward_parts import add_part
+from gymlab.envs.wrappers.transform import Plain
 
 
 def _parse(raw: Any) -> Any:
@@ -25,21 +26,17 @@ def _parse(raw: Any) -> Any:
     return value
 
 
-class ClipReward(Settings):
-    """Changes `train_reward` only; its components stay as they were."""
+class ClipReward(Plain):
+    """Changes `train_reward` only; where it has named parts, what was cut off becomes the part `clipped`."""
 
-    random: ClassVar[bool] = False
+    adds: ClassVar[tuple[str, ...]] = ("clipped",)
 
     to: Annotated[Literal["sign"] | tuple[Number, Number], BeforeValidator(_parse)] = "sign"
     """`sign`, a bound b for [-b, b], or [low, high]."""
 
-    def space(self, space: Any) -> Any:
-        return space
-
-    def init(self, n: int) -> Tree:  # noqa: ARG002 - no memory
-        return ()
-
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.train_reward)
         reward = xp.sign(step.train_reward) if self.to == "sign" else xp.clip(step.train_reward, *self.to)
+        if step.components:
+            step = add_part(step, "clipped", reward - step.train_reward)
         return state, step._replace(train_reward=reward)

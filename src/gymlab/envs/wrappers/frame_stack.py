@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,18 +11,15 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
-from gymlab.core.settings import Settings
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.transform import bare, inside
+from gymlab.envs.wrappers.transform import Plain, bare, begins, inside
 
 
-class FrameStack(Settings):
+class FrameStack(Plain):
     """Vectors (d,) become (k*d,); images (H, W) become (H, W, k) and (H, W, C) become (H, W, k*C): channels last.
 
     An episode's first observation is repeated k times, and nothing of the episode before is left in it.
     """
-
-    random: ClassVar[bool] = False
 
     k: Annotated[Count, Field(ge=1)] = 4
     """Observations in a stack."""
@@ -49,9 +46,8 @@ class FrameStack(Settings):
         moved = xp.concatenate([state[:, 1:], successor[:, None]], axis=1)
         begun = xp.repeat(obs[:, None], self.k, axis=1)
         now = where_rows(step.fresh, begun, moved)
-        # A first step is fresh without an ending: there is no episode before it whose last stack could be shown.
-        first = step.fresh & ~(step.terminated | step.truncated)
-        last = where_rows(first, begun, moved)
+        # Before a first step there is no episode whose last stack could be shown.
+        last = where_rows(begins(step), begun, moved)
         return now, step._replace(
             obs=inside(step.obs, lambda _: self._flat(now)),
             successor=inside(step.successor, lambda _: self._flat(last)),

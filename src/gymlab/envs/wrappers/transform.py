@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from gymlab.core.types import Array, Masked, Tree, VecStep
+from gymlab.core.settings import Settings
+from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
 
 
 class Transform(Protocol):
-    """Frozen settings with three pure methods; its state is a pytree of (N, ...) arrays and part of TrainState.
+    """A frozen value with three pure methods; its state is a pytree of arrays and part of TrainState.
 
-    `space` is called once, before `init`. `apply` sees every step in order, the first one (all `fresh`) included.
+    `space` is called first. `apply` sees every step in order, the first one (all `fresh`) included. Two more methods
+    are optional: `spaces(spaces)` where more than the observation space changes or must be known, and
+    `act(state, action, key) -> (state, action)`, which sees the action on its way to the env, outermost transform
+    first, and may remember it or replace it. One that is `training_only` is left out of evaluation unless its recipe
+    says `in_evaluation: true`.
     """
 
-    random: bool  # whether `apply` needs a key; otherwise it gets None
+    random: bool  # whether `apply` and `act` need a key; otherwise they get None
 
     def space(self, space: Any) -> Any:
         """The observation space after this transform."""
@@ -29,6 +34,33 @@ class Transform(Protocol):
         ...
 
 
+class Plain(Settings):
+    """What most transforms have in common: no chance, no memory, the same observation space."""
+
+    random: ClassVar[bool] = False
+    adds: ClassVar[tuple[str, ...]] = ()  # names of the parts it gives the training reward
+
+    def space(self, space: Any) -> Any:
+        return space
+
+    def init(self, n: int) -> Tree:  # noqa: ARG002 - nothing to remember
+        return ()
+
+
+def transformed(spaces: Spaces, transforms: tuple[Transform, ...]) -> Spaces:
+    """What a policy sees of an env behind these transforms: the call that every transform needs before its first."""
+    names = ["env"]
+    for transform in transforms:
+        if hasattr(transform, "check_parts") and all(hasattr(other, "adds") for other in transforms):
+            transform.check_parts(names)  # those of a user need not say what they add
+        names += getattr(transform, "adds", ())
+        if hasattr(transform, "spaces"):
+            spaces = transform.spaces(spaces)
+        else:
+            spaces = spaces._replace(observation=transform.space(spaces.observation))
+    return spaces
+
+
 def inside(obs: Tree, change: Callable[[Tree], Tree]) -> Tree:
     """`change` the observation, leaving an action mask around it as it is."""
     return Masked(change(obs.obs), obs.mask) if isinstance(obs, Masked) else change(obs)
@@ -37,3 +69,13 @@ def inside(obs: Tree, change: Callable[[Tree], Tree]) -> Tree:
 def bare(obs: Tree) -> Tree:
     """The observation without its action mask."""
     return obs.obs if isinstance(obs, Masked) else obs
+
+
+def seen(step: VecStep, change: Callable[[Tree], Tree]) -> VecStep:
+    """The step with both of its observations changed alike."""
+    return step._replace(obs=inside(step.obs, change), successor=inside(step.successor, change))
+
+
+def begins(step: VecStep) -> Array:
+    """(N,) where a first step begins an episode that none went before: nothing was done, and nothing is paid."""
+    return step.fresh & ~(step.terminated | step.truncated)

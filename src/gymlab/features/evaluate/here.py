@@ -1,4 +1,4 @@
-"""Evaluation at a cadence, when asked for, and at the end; on a snapshot, on the real env."""
+"""Evaluation between two updates: at a cadence, when asked for, and at the end; on a snapshot, on the real env."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.period import Period
-from gymlab.core.rng import generator
+from gymlab.features.evaluate.values import Patience, episode_seed, measured
 from gymlab.rollout.evaluate import Abandon, Abandoned, Evaluation
 from gymlab.training.events import (
     Control,
@@ -32,16 +32,20 @@ class Evaluate(Feature):
 
     name = "evaluate"
 
-    def __init__(self, run: Run, period: Period, *, seed: int, last_update: int) -> None:
+    def __init__(
+        self, run: Run, period: Period, *, seed: int, last_update: int, from_return: float | None = None
+    ) -> None:
         self._run, self._period, self._seed, self._last_update = run, period, seed, last_update
+        self._patience = Patience(from_return)
         self._latest: Evaluated | None = None
         self._owed: EvaluationKind | None = None
 
     def state(self) -> dict[str, Any]:
-        return {} if self._owed is None else {"owed": self._owed}
+        return {"owed": self._owed, **self._patience.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._owed = state["owed"]
+        self._patience.restore(state)
 
     def due(self, updates: int) -> int:
         return self._period.due(updates)
@@ -49,7 +53,8 @@ class Evaluate(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Updated):
             # The last update of the budget is followed at once by the final evaluation.
-            if self._period.fires(event.clock.updates) and event.clock.updates < self._last_update:
+            due = self._period.fires(event.clock.updates) and event.clock.updates < self._last_update
+            if due and self._patience.look(event.rows[-1].metrics):
                 self._evaluate("periodic", event.clock, control)
         elif isinstance(event, EvaluationWanted):
             self._evaluate(event.kind, event.clock, control)
@@ -70,25 +75,11 @@ class Evaluate(Feature):
         snapshot = control.snapshot()
         self._owed = None
         try:
-            seed = self._episode_seed(kind, clock)
+            seed = episode_seed(self._seed, kind, clock)
             evaluation = self._run(snapshot.policy, kind, seed, lambda: control.interrupted)
         except Abandoned:
             self._owed = kind if kind != "final" else None  # a run that goes on comes to its end once more
             return
-        values = {"time/evaluate": time.perf_counter() - began}
-        for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
-            values |= {
-                f"eval/{mode}_mean": score.mean,
-                f"eval/{mode}_std": score.std,
-                f"eval/{mode}_length": score.length,
-                f"eval/{mode}_episodes": float(score.n),
-            }
         self._latest = Evaluated(clock, kind, evaluation)
         control.emit(self._latest)
-        control.emit(Measured(clock, values))
-
-    def _episode_seed(self, kind: EvaluationKind, clock: Clock) -> int:
-        """Periodic evaluations share their episodes, so that they compare; a confirming one has its own."""
-        if kind == "periodic":
-            return self._seed
-        return int(generator(self._seed, "confirming evaluation", clock.updates).integers(2**31))
+        control.emit(Measured(clock, measured(evaluation, time.perf_counter() - began)))

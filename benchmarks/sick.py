@@ -1,0 +1,128 @@
+"""Recipes spoilt on purpose (benchmarks/sick/) and what comes of doing what `gymlab diagnose` says, nothing else.
+
+Each is trained, then `diagnose --apply` and `train` take turns until it is solved, three times at most. Writes
+benchmarks/results/sick.json and the table in docs/alerts.md. Quick look: python benchmarks/sick.py --only rate-high
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gymlab.experiment.diagnosis.unusual import ranges_table
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPES = ROOT / "benchmarks" / "sick"
+RESULTS = ROOT / "benchmarks" / "results" / "sick.json"
+PAGE = ROOT / "docs" / "alerts.md"
+ROUNDS = 3
+
+
+def gymlab(folder: Path, *words: str) -> dict[str, Any]:
+    """A command's last line, as JSON."""
+    command = [sys.executable, "-m", "gymlab", *words, "--json"]
+    ours = {name: value for name, value in os.environ.items() if name not in ("GYMLAB_RUNS", "GYMLAB_CONFIG")}
+    done = subprocess.run(command, cwd=folder, env=ours, capture_output=True, text=True, check=False)
+    if not done.stdout.strip() or done.returncode == 2:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def train(folder: Path, reference: str, seed: int) -> dict[str, Any]:
+    told = gymlab(folder, "train", reference, "--seed", str(seed), "-q")
+    score = None if told["eval"] is None else told["eval"]["greedy"]["mean"]
+    return {"run_id": told["run_id"], "score": score, "solved": told["solved"] is True, "env_steps": told["env_steps"]}
+
+
+def cure(reference: str, seed: int, rounds: int = ROUNDS) -> dict[str, Any]:
+    """Train a sick recipe and follow the first advice until it is solved."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(RECIPES, folder / "recipes")
+        run = train(folder, reference, seed)
+        story: dict[str, Any] = {"recipe": reference, "sick": run, "rounds": []}
+        while not run["solved"] and len(story["rounds"]) < rounds:
+            told = gymlab(folder, "diagnose", run["run_id"], "--apply")["applied"]
+            run = train(folder, f"{told['path']}:{told['variant']}", seed)
+            story["rounds"].append({"finding": told["finding"], "changes": told["changes"], **run})
+        return story
+
+
+def references(only: list[str]) -> list[str]:
+    """`ENV:VARIANT` of all sick recipes, or of those named."""
+    found = [
+        f"{path.stem}:{variant}"
+        for path in sorted(RECIPES.glob("*.yaml"))
+        for variant in re.findall(r"^  ([\w-]+):(?: #.*)?$", path.read_text().partition("variants:")[2], re.MULTILINE)
+    ]
+    return [name for name in found if not only or name.partition(":")[2] in only]
+
+
+def table(stories: list[dict[str, Any]], seed: int) -> str:
+    rows = [
+        "| sick recipe | score | what was found and followed | score after | solved |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for story in stories:
+        steps = "; then ".join(
+            f"`{step['finding']}`: "
+            + ", ".join(f"`{key}` {_value(old)} → {_value(new)}" for key, old, new in step["changes"])
+            for step in story["rounds"]
+        )
+        last = story["rounds"][-1] if story["rounds"] else story["sick"]
+        solved = f"yes, after {last['env_steps']} env_steps" if last["solved"] else "no"
+        rows.append(f"| `{story['recipe']}` | {_score(story['sick'])} | {steps} | {_score(last)} | {solved} |")
+    cured = sum(bool(story["rounds"]) and story["rounds"][-1]["solved"] for story in stories)
+    total = f"{cured} of {len(stories)} solved within {ROUNDS} rounds, seed {seed}."
+    return "\n".join([*rows, "", f"{total} A score is the greedy policy's mean return over 100 episodes.", ""])
+
+
+def _score(run: dict[str, Any]) -> str:
+    return "none" if run["score"] is None else f"{run['score']:.1f}"
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def write(table: str) -> None:
+    """The tables of the page."""
+    page = PAGE.read_text()
+    for name, text in (("sick", table), ("ranges", "\n".join([*ranges_table(), ""]))):
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        page = marks.sub(lambda found, text=text: f"{found[1]}{text}{found[2]}", page)
+    PAGE.write_text(page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="variants; nothing is written then")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true", help="write the table of the results there are, and train none")
+    options = parser.parse_args()
+    if options.write:
+        known = json.loads(RESULTS.read_text())
+        stories, seed = known["stories"], known["seed"]
+    else:
+        stories, seed = [], options.seed
+        for reference in references(options.only):
+            stories.append(cure(reference, seed))
+            print(json.dumps(stories[-1]), flush=True)
+    text = table(stories, seed)
+    print(text)
+    if options.only:
+        return
+    RESULTS.write_text(json.dumps({"seed": seed, "stories": stories}, indent=1) + "\n")
+    write(text)
+
+
+if __name__ == "__main__":
+    main()

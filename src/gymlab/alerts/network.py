@@ -1,0 +1,113 @@
+"""Rules about gradients and units."""
+
+from __future__ import annotations
+
+import math
+
+from gymlab.alerts.advice import advice, changed, lower_rate
+from gymlab.alerts.case import Case
+from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
+
+SPIKE = 100.0  # times the usual
+FORGET = 0.05  # how much one update counts in what is usual
+DEAD = 0.5
+ALWAYS = 20.0  # times max_grad_norm
+
+
+def _spikes(row: Row, memory: Memory, case: Case) -> Judged | None:
+    norm = row.metrics["opt/grad_norm"]
+    if math.isnan(norm) or norm <= 0:
+        return None
+    size = math.log(min(norm, 1e300))
+    usual, seen = memory.get("usual", size), memory.get("seen", 0.0)
+    sick = seen >= 10 and size - usual > math.log(SPIKE)
+    # A spike counts towards what is usual like a tenfold norm, so that it cannot hide the next one.
+    moved = usual + max(FORGET, 1 / (seen + 1)) * (min(size, usual + math.log(10)) - usual)
+    return Judged(
+        Evidence(
+            "opt/grad_norm",
+            f"gradient norm {norm:.3g}, {math.exp(size - usual):.3g} times the usual {math.exp(usual):.3g}",
+            {"grad_norm": norm, "usual": math.exp(usual)},
+        )
+        if sick
+        else None,
+        {"usual": moved, "seen": seen + 1},
+    )
+
+
+def _steady(case: Case, evidence: Evidence) -> Advice:
+    clip = case.number("max_grad_norm") or 0.0
+    if clip > 1.0:
+        return advice("Clip gradients harder.", changed(case, "max_grad_norm", 0.5))
+    scaled = {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True)
+    return advice(
+        "Rare batches throw the weights about: look at the rewards of these updates, and normalise them or lower "
+        "learning_rate.", scaled or lower_rate(case, 0.3),
+    )  # fmt: skip
+
+
+SPIKES = Rule(
+    "gradient-spikes", "warning", "the gradient norm spikes",
+    f"Gradients more than {SPIKE:g} times the usual norm, twice within fifty updates.",
+    ("opt/grad_norm",), _spikes, _steady, raise_after=2, of=50, clear_after=50, wants_distributions=True,
+)  # fmt: skip
+
+
+def _always(row: Row, memory: Memory, case: Case) -> Judged | None:
+    norm, clip = row.metrics["opt/grad_norm"], row.metrics["hp/max_grad_norm"]
+    if math.isnan(norm) or clip <= 0:
+        return None
+    return Judged(
+        Evidence(
+            "opt/grad_norm",
+            f"gradient norm {norm:.3g}, clipped to {clip:g}: all steps have one length",
+            {"grad_norm": norm, "max_grad_norm": clip},
+        )
+        if norm > ALWAYS * clip
+        else None
+    )
+
+
+CLIPPED = Rule(
+    "gradients-always-clipped", "info", "every gradient is clipped hard",
+    f"The gradient norm is above {ALWAYS:g} times max_grad_norm in nearly all of twenty updates. With Adam that is "
+    "mostly harmless; where the value loss causes it, its gradient drowns the policy's.",
+    ("opt/grad_norm", "hp/max_grad_norm"), _always,
+    lambda case, _: advice(
+        "Rewards of ordinary size bring gradients down; else raise max_grad_norm.",
+        {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True),
+    ),
+    raise_after=19, of=20, clear_after=10, after=0.1,
+)  # fmt: skip
+
+
+def _dead(row: Row, memory: Memory, case: Case) -> Judged | None:
+    layers = {name: value for name, value in row.metrics.items() if name.startswith("opt/dead_units")}
+    worst = max(layers, key=lambda name: (layers[name], name), default="")
+    if not worst or any(math.isnan(value) for value in layers.values()):
+        return None
+    share = layers[worst]
+    layer = worst.removeprefix("opt/dead_units").removeprefix("/") or "all layers"
+    return Judged(
+        Evidence(worst, f"{share:.0%} of the units of {layer} gave 0 for every sample", {"share": share})
+        if share > DEAD
+        else None
+    )
+
+
+def _revive(case: Case, evidence: Evidence) -> Advice:
+    relu = case.settings.get("policy.activation") == "relu"
+    high = (case.number("learning_rate") or 0.0) > 3e-3
+    return advice(
+        "Units that give 0 for everything learn no more: tanh units cannot die, a lower learning_rate kills fewer.",
+        changed(case, "policy.activation", "tanh") if relu else {}, lower_rate(case, 0.3) if high else {},
+    )  # fmt: skip
+
+
+DEAD_UNITS = Rule(
+    "dead-units", "warning", "units of the network are dead",
+    f"In some layer more than {DEAD:.0%} of the ReLU units give 0 for every sample of the batch.",
+    ("opt/dead_units*",), _dead, _revive, raise_after=2, of=3, clear_after=3, wants_distributions=True,
+)  # fmt: skip
+
+RULES = (SPIKES, CLIPPED, DEAD_UNITS)

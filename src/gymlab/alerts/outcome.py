@@ -1,0 +1,222 @@
+"""Rules about what comes of it: episodes, returns, evaluations."""
+
+from __future__ import annotations
+
+import math
+
+from gymlab.alerts.advice import advice, changed, lower_rate, times
+from gymlab.alerts.case import Case
+from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
+
+PATIENCE = 0.35  # of the budget without a better return
+FALLEN = 0.5  # of what had been gained
+GAP = 0.5  # of what training has gained
+
+
+def _nothing_ends(row: Row, memory: Memory, case: Case) -> Judged | None:
+    finished = row.metrics["roll/return_window"]
+    return Judged(
+        Evidence(
+            "roll/episodes",
+            f"no episode has ended in {row.clock.vec_steps} steps of each env",
+            {"vec_steps": row.clock.vec_steps},
+        )
+        if finished == 0
+        else None
+    )
+
+
+def _end_episodes(case: Case, evidence: Evidence) -> Advice:
+    limit, steps = case.context.max_episode_steps, evidence.numbers["vec_steps"]
+    shorter = {} if limit and steps > limit else changed(case, "env.max_episode_steps", max(10, int(steps) // 10))
+    return advice("Without an end no return is known: a time limit, or a longer budget.", shorter)
+
+
+NO_EPISODE = Rule(
+    "no-episode-finished", "warning", "no episode has finished",
+    "A tenth of the budget is gone and not one episode has ended: no return is known, and REINFORCE cannot learn.",
+    ("roll/return_window",), _nothing_ends, _end_episodes, raise_after=3, of=3, clear_after=1, after=0.1,
+)  # fmt: skip
+
+
+def _returns(row: Row, memory: Memory) -> tuple[float, Memory] | None:
+    """The training return and what it was at its first, best and lowest; from a full window on."""
+    returned, window = row.metrics["roll/return_mean"], row.metrics["roll/return_window"]
+    if math.isnan(returned) or window < 20:
+        return None
+    if not memory:
+        memory = {"first": returned, "best": returned, "best_at": row.progress, "spread": 0.0}
+    spread = max(memory["spread"], abs(row.metrics.get("roll/return_std", 0.0)))
+    return returned, {**memory, "spread": spread if math.isfinite(spread) else memory["spread"]}
+
+
+def _stalled(row: Row, memory: Memory, case: Case) -> Judged | None:
+    found = _returns(row, memory)
+    if found is None:
+        return None
+    returned, memory = found
+    gained = returned - memory["best"]
+    if gained > 0.02 * max(memory["best"] - memory["first"], abs(memory["best"]) * 0.5):
+        memory = {**memory, "best": returned, "best_at": row.progress}
+    waited = row.progress - memory["best_at"]
+    sick = waited > PATIENCE and not case.reached(max(returned, memory["best"]))
+    goal = "" if case.goal is None else f", the goal is {case.goal:g}"
+    return Judged(
+        Evidence(
+            "roll/return_mean",
+            f"return {returned:.4g} has not got better than {memory['best']:.4g} for {waited:.0%} of the budget{goal}",
+            {"return": returned, "best": memory["best"], "waited": waited},
+        )
+        if sick
+        else None,
+        memory,
+    )
+
+
+def _move_on(case: Case, evidence: Evidence) -> Advice:
+    now = case.number("entropy_coef") or 0.0
+    more = changed(case, "entropy_coef", 0.01) if now < 1e-3 else {}
+    return advice(
+        "Learning has come to rest below its goal. Where other alerts name a cause, follow them first; else more "
+        "exploration, a larger gamma for distant rewards, or a longer budget.", more or times(case, "entropy_coef", 2.0)
+    )  # fmt: skip
+
+
+STALLED = Rule(
+    "return-stalled", "warning", "the return has stopped rising",
+    f"The training return has not risen for {PATIENCE:.0%} of the budget and the goal is not reached.",
+    ("roll/return_mean", "roll/return_window"), _stalled, _move_on, raise_after=3, of=3, clear_after=3, after=PATIENCE,
+)  # fmt: skip
+
+
+def _collapsed(row: Row, memory: Memory, case: Case) -> Judged | None:
+    found = _returns(row, memory)
+    if found is None:
+        return None
+    returned, memory = found
+    if returned > memory["best"]:
+        memory = {**memory, "best": returned}
+    gain = memory["best"] - memory["first"]
+    lost = memory["best"] - returned
+    sick = gain > 0 and lost > FALLEN * gain and lost > 0.5 * memory["spread"]
+    return Judged(
+        Evidence(
+            "roll/return_mean",
+            f"return {returned:.4g}, after a best of {memory['best']:.4g} (first {memory['first']:.4g})",
+            {"return": returned, "best": memory["best"], "first": memory["first"]},
+        )
+        if sick
+        else None,
+        memory,
+    )
+
+
+def _hold_on(case: Case, evidence: Evidence) -> Advice:
+    falling = {} if _falls(case) else changed(case, "learning_rate", _falling(case))
+    return advice(
+        "What was learnt is lost again: smaller steps, best with a learning_rate that falls to 0; the best checkpoint "
+        "is kept.", lower_rate(case, 0.5) if _falls(case) else falling,
+    )  # fmt: skip
+
+
+def _falls(case: Case) -> bool:
+    written = case.written("learning_rate")
+    return not isinstance(written, int | float)
+
+
+def _falling(case: Case) -> str:
+    high = case.number("learning_rate") or 3e-4
+    return f"lin_{min(high, 1e-3) if high > 5e-3 else high:g}"
+
+
+COLLAPSED = Rule(
+    "return-collapsed", "warning", "the return has collapsed",
+    f"More than {FALLEN:.0%} of what had been gained since the start is lost again, beyond the spread of returns.",
+    ("roll/return_mean", "roll/return_window"), _collapsed, _hold_on, raise_after=3, of=5, clear_after=5,
+)  # fmt: skip
+
+
+def _span(row: Row, memory: Memory) -> tuple[float, float, Memory] | None:
+    """The training return, what training has gained so far, and the memory with it."""
+    returned = row.metrics["roll/return_mean"]
+    if math.isnan(returned):
+        return None
+    low, high = min(memory.get("low", returned), returned), max(memory.get("high", returned), returned)
+    return returned, high - low, {"low": low, "high": high}
+
+
+def _gap(row: Row, memory: Memory, case: Case) -> Judged | None:
+    found = _span(row, memory)
+    if found is None:
+        return None
+    returned, span, memory = found
+    score = row.metrics["eval/sampled_mean"]
+    error = row.metrics.get("eval/sampled_std", 0.0) / math.sqrt(max(row.metrics.get("eval/sampled_episodes", 1.0), 1))
+    span = max(span, abs(returned) * 0.5)
+    # A policy that has just collapsed shows in the window too, if only at its lower end.
+    below_all = score < row.metrics.get("roll/return_min", math.inf)
+    sick = below_all and returned - score > max(GAP * span, 3 * error)
+    return Judged(
+        Evidence(
+            "eval/sampled_mean",
+            f"evaluation (sampled) gives {score:.4g}, training {returned:.4g}",
+            {"eval": score, "train": returned},
+        )
+        if sick
+        else None,
+        memory,
+    )
+
+
+EVAL_GAP = Rule(
+    "eval-below-training", "warning", "evaluation is far below training",
+    f"The same policy, acting in the same way, gets far less when it is evaluated (by {GAP:.0%} of what training has "
+    "gained, and less than in any recent episode): the evaluated env differs from the trained one, or normalising "
+    "does.",
+    ("eval/sampled_mean", "roll/return_mean"), _gap,
+    lambda case, _: Advice("Compare the two envs: wrappers, kwargs, time limits, and statistics of the normaliser."),
+    raise_after=2, of=2, clear_after=1,
+)  # fmt: skip
+
+
+def _greedy(row: Row, memory: Memory, case: Case) -> Judged | None:
+    found = _span(row, memory)
+    if found is None:
+        return None
+    _, _, memory = found
+    greedy, sampled = row.metrics["eval/greedy_mean"], row.metrics["eval/sampled_mean"]
+    memory = {"low": min(memory["low"], sampled), "high": max(memory["high"], sampled)}
+    span = max(memory["high"] - memory["low"], abs(sampled) * 0.2)
+    errors = [row.metrics.get(f"eval/{mode}_std", 0.0) for mode in ("greedy", "sampled")]
+    error = math.hypot(*errors) / math.sqrt(max(row.metrics.get("eval/greedy_episodes", 1.0), 1))
+    sick = sampled - greedy > max(GAP * span, 3 * error)
+    return Judged(
+        Evidence(
+            "eval/greedy_mean",
+            f"greedy {greedy:.4g}, sampled {sampled:.4g}: the likeliest actions alone do not work",
+            {"greedy": greedy, "sampled": sampled},
+        )
+        if sick
+        else None,
+        memory,
+    )
+
+
+def _firm(case: Case, evidence: Evidence) -> Advice:
+    coefficient = case.number("entropy_coef") or 0.0
+    less = times(case, "entropy_coef", 0.1) if coefficient > 1e-3 else {}
+    return advice(
+        "The policy lives by its dice: train longer or with less entropy bonus, or judge it as it acts.",
+        less or changed(case, "stop.solved_by", "sampled"),
+    )
+
+
+GREEDY_GAP = Rule(
+    "greedy-below-sampled", "warning", "greedy play is far below sampled play",
+    f"Taking the likeliest action gets less than drawing actions does, by more than {GAP:.0%} of what training has "
+    "gained, late in the run.",
+    ("eval/greedy_mean", "eval/sampled_mean", "roll/return_mean"), _greedy, _firm,
+    raise_after=2, of=3, clear_after=2, after=0.4,
+)  # fmt: skip
+
+RULES = (NO_EPISODE, STALLED, COLLAPSED, EVAL_GAP, GREEDY_GAP)

@@ -1,0 +1,235 @@
+"""Rules about the policy: how far an update moves it, and whether it still explores."""
+
+from __future__ import annotations
+
+import math
+
+from gymlab.alerts.advice import advice, batch_sizes, changed, higher_rate, lower_rate, times
+from gymlab.alerts.case import Case
+from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
+
+KL_HIGH = 0.05  # nats; five times what is usual
+CLIPPED = 0.4
+COLLAPSED = 0.03  # of the highest entropy
+UNDECIDED = 0.98
+SPENT_RATE = 0.1  # of its highest value: a schedule this far down is meant to move little
+
+
+def _kl_limit(case: Case) -> float:
+    return max(KL_HIGH, 2 * (case.number("target_kl") or 0.0))
+
+
+def _kl_high(metric: str) -> Judge:
+    def judge(row: Row, memory: Memory, case: Case) -> Judged | None:
+        kl = row.metrics[metric]
+        if math.isnan(kl):
+            return None
+        worst, limit = max(memory.get("worst", 0.0), kl), _kl_limit(case)
+        found = (
+            Evidence(
+                metric,
+                f"KL of {kl:.3g} nats in one update, more than {limit:g}",
+                {"kl": kl, "limit": limit, "worst": worst},
+            )
+            if kl > limit
+            else None
+        )
+        return Judged(found, {"worst": worst})
+
+    return judge
+
+
+def _smaller_steps(case: Case, evidence: Evidence) -> Advice:
+    worst = evidence.numbers.get("worst", evidence.numbers.get("kl", 1.0))
+    rate = lower_rate(case, min(0.5, max(0.1, math.sqrt(0.02 / max(worst, 1e-9)))))
+    more = " or fewer epochs" if case.number("epochs") else ""
+    guard = "; target_kl=0.03 ends such updates early" if "target_kl" in _leaves(case) else ""
+    return advice(f"A lower learning_rate{more} keeps updates within what their data says{guard}.", rate)
+
+
+def _leaves(case: Case) -> set[str]:
+    return {key.rpartition(".")[2] for key in case.settings}
+
+
+def _kl_low(metric: str, limit: float) -> Judge:
+    def judge(row: Row, memory: Memory, case: Case) -> Judged | None:
+        kl, returned = row.metrics[metric], row.metrics["roll/return_mean"]
+        rate, most = row.metrics["hp/learning_rate"], case.number("learning_rate") or 0.0
+        if math.isnan(kl) or rate < SPENT_RATE * most or case.reached(returned):
+            return None
+        # A policy that has made up its mind, or had no finished episode to learn from, stands still for other reasons.
+        sure = case.choices is not None and row.metrics["opt/entropy"] < 0.1 * case.choices
+        if sure or row.metrics.get("opt/gradient_steps", 1.0) == 0:
+            return None
+        return Judged(
+            Evidence(
+                metric,
+                f"KL of {kl:.2g} nats per update, less than {limit:g}: the policy hardly moves",
+                {"kl": kl, "limit": limit},
+            )
+            if kl < limit
+            else None
+        )
+
+    return judge
+
+
+def _larger_steps(case: Case, evidence: Evidence) -> Advice:
+    factor = min(30.0, math.sqrt(1e-3 / max(evidence.numbers["kl"], 1e-7)))
+    return advice(
+        "Nothing is learnt from an update that changes nothing: a higher learning_rate. If the reward is always the "
+        "same there is nothing to learn from, and the env is where to look.",
+        higher_rate(case, factor),
+    )
+
+
+def kl_high(metric: str) -> Rule:
+    """For an algorithm that reports how far it moved the policy as this metric."""
+    return Rule(
+        "kl-high", "warning", "updates move the policy too far",
+        f"The policy after an update differs so much from the one that collected the data (KL above {KL_HIGH:g} nats, "
+        "or twice target_kl) that the data says little about it. Learning becomes unstable or collapses.",
+        (metric,), _kl_high(metric), _smaller_steps, raise_after=3, of=10, clear_after=10, wants_distributions=True,
+    )  # fmt: skip
+
+
+def kl_low(metric: str, limit: float) -> Rule:
+    """The same, for policies that stand still."""
+    return Rule(
+        "kl-low", "warning", "updates hardly move the policy",
+        f"KL below {limit:g} nats in every one of ten updates, while the learning rate is not yet spent and the goal "
+        "is not reached: the budget passes without learning.",
+        (metric, "opt/entropy", "roll/return_mean", "hp/learning_rate"), _kl_low(metric, limit), _larger_steps,
+        raise_after=10, of=10, clear_after=5, after=0.05,
+    )  # fmt: skip
+
+
+def _clipped(row: Row, memory: Memory, case: Case) -> Judged | None:
+    share = row.metrics["opt/clip_fraction"]
+    if math.isnan(share):
+        return None
+    return Judged(
+        Evidence(
+            "opt/clip_fraction",
+            f"{share:.0%} of the samples left the clip range",
+            {"clip_fraction": share, "limit": CLIPPED},
+        )
+        if share > CLIPPED
+        else None
+    )
+
+
+def _less_clipping(case: Case, evidence: Evidence) -> Advice:
+    tight = (case.number("clip_range") or 0.2) < 0.08
+    if tight:
+        return advice("The clip range is tight: widen it.", changed(case, "clip_range", 0.2))
+    epochs = case.number("epochs") or 1
+    fewer = changed(case, "epochs", max(1, int(epochs) // 2)) if epochs > 10 else {}
+    larger = batch_sizes(case)
+    hint = f" Larger minibatches (batch_size={larger}) help too." if larger else ""
+    return advice(
+        f"Most of the gradient is cut away: fewer epochs or a lower learning_rate.{hint}", lower_rate(case, 0.4), fewer
+    )
+
+
+CLIP_FRACTION_HIGH = Rule(
+    "clip-fraction-high", "warning", "most samples leave the clip range",
+    f"More than {CLIPPED:.0%} of the samples have a probability ratio beyond clip_range: their gradient is cut away, "
+    "and the update has gone further than its data allows.",
+    ("opt/clip_fraction",), _clipped, _less_clipping, raise_after=4, of=8, clear_after=8,
+)  # fmt: skip
+
+
+def _collapse(row: Row, memory: Memory, case: Case) -> Judged | None:
+    entropy, returned, most = row.metrics["opt/entropy"], row.metrics["roll/return_mean"], case.choices
+    if math.isnan(entropy) or most is None:
+        return None
+    done = memory.get("done", 0.0) or float(case.reached(returned))  # a policy may be sure once it knows
+    share = entropy / most
+    sick = share < COLLAPSED and not done
+    return Judged(
+        Evidence(
+            "opt/entropy",
+            f"entropy {entropy:.3g} is {share:.1%} of its maximum {most:.3g} before the goal was reached",
+            {"entropy": entropy, "max": most, "share": share},
+        )
+        if sick
+        else None,
+        {"done": done},
+    )
+
+
+def _explore(case: Case, evidence: Evidence) -> Advice:
+    now = case.number("entropy_coef") or 0.0
+    more = times(case, "entropy_coef", 3.0, most=0.1) if now > 1e-3 else changed(case, "entropy_coef", 0.01)
+    high = (case.number("learning_rate") or 0.0) > 5e-3
+    return advice(
+        "The policy has made up its mind too soon and explores no more: a larger entropy_coef, a lower learning_rate "
+        "where updates are large.", lower_rate(case, 0.3) if high else {}, more,
+    )  # fmt: skip
+
+
+ENTROPY_COLLAPSE = Rule(
+    "entropy-collapse", "warning", "the policy stopped exploring",
+    f"The entropy of a discrete policy fell below {COLLAPSED:.0%} of its maximum before the goal was ever reached: it "
+    "does one thing and will not find anything better.",
+    ("opt/entropy", "roll/return_mean"), _collapse, _explore, raise_after=5, of=5, clear_after=5,
+    wants_distributions=True,
+)  # fmt: skip
+
+
+def _stuck(row: Row, memory: Memory, case: Case) -> Judged | None:
+    entropy, most = row.metrics["opt/entropy"], case.choices
+    if math.isnan(entropy) or most is None or case.reached(row.metrics["roll/return_mean"]):
+        return None
+    sick = entropy > UNDECIDED * most
+    return Judged(
+        Evidence(
+            "opt/entropy",
+            f"entropy {entropy:.4g} is still {entropy / most:.1%} of its maximum {most:.4g}",
+            {"entropy": entropy, "max": most},
+        )
+        if sick
+        else None
+    )
+
+
+def _decide(case: Case, evidence: Evidence) -> Advice:
+    if (case.number("entropy_coef") or 0.0) >= 0.02:
+        return advice(
+            "The entropy bonus outweighs the task: a smaller entropy_coef.",
+            times(case, "entropy_coef", 0.1, most=0.01),
+        )
+    return advice(
+        "The policy is still as good as random: a higher learning_rate; if the reward is never found, help exploration "
+        "(a shaped reward, longer episodes, more envs).",
+        higher_rate(case, 3.0),
+    )
+
+
+ENTROPY_STUCK = Rule(
+    "entropy-stuck", "warning", "the policy is still random",
+    f"A quarter of the budget is gone and the entropy is above {UNDECIDED:.0%} of its maximum: nothing was learnt.",
+    ("opt/entropy", "roll/return_mean"), _stuck, _decide, raise_after=8, of=10, clear_after=5, after=0.25,
+)  # fmt: skip
+
+
+def _stopped_early(row: Row, memory: Memory, case: Case) -> Judged | None:
+    share = row.metrics["opt/kl_stop_fraction"]
+    if case.number("target_kl") is None or math.isnan(share):
+        return None
+    return Judged(
+        Evidence("opt/kl_stop_fraction", f"target_kl ended {share:.0%} of all updates early", {"share": share})
+        if share > 0.5
+        else None
+    )
+
+
+KL_STOPS = Rule(
+    "kl-stops-often", "info", "target_kl ends most updates early",
+    "More than half of all updates were ended by target_kl: their later epochs are paid for by shuffling and never "
+    "run. The learning rate is too high for the target.",
+    ("opt/kl_stop_fraction",), _stopped_early,
+    lambda case, _: advice("A lower learning_rate lets updates run to their end.", lower_rate(case, 0.5)),
+    raise_after=5, of=5, after=0.1,
+)  # fmt: skip

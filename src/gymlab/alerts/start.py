@@ -1,0 +1,127 @@
+"""Rules about the first rollout: an untrained policy should try everything about equally."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gymlab.alerts.advice import advice, changed
+from gymlab.alerts.case import Case
+from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
+
+LEAST_ENTROPY = 0.9  # of the maximum
+SHARES = "roll/action_share/"
+OFF_CENTRE = 0.2  # of the action space's width
+NARROW, WIDE = 0.06, 0.42  # std over width: a uniform choice has 0.29, all at the two edges 0.5
+
+
+def _once(judge: Judge) -> Judge:
+    """Only the first row is judged; the second, always well, clears it."""
+
+    def first(row: Row, memory: Memory, case: Case) -> Judged | None:
+        seen = memory.get("seen", 0.0)
+        if seen >= 2 or case.masked:  # a mask forbids what would be uniform
+            return None
+        if seen == 1:
+            return Judged(None, {"seen": 2.0})
+        judged = judge(row, memory, case)
+        return None if judged is None else Judged(judged.evidence, {"seen": 1.0})
+
+    return first
+
+
+def _shares(row: Row, memory: Memory, case: Case) -> Judged | None:
+    """How evenly the first rollout chose: the entropy of its action shares, component by component."""
+    if case.choices is None:
+        return None
+    shares = [value for name, value in row.metrics.items() if name.startswith(SHARES) and value > 0]
+    entropy = -sum(share * math.log(share) for share in shares)
+    if entropy >= LEAST_ENTROPY * case.choices:
+        return Judged()
+    name = max((name for name in row.metrics if name.startswith(SHARES)), key=lambda name: row.metrics[name])
+    action = name.removeprefix(SHARES)
+    text = f"action {action} is {row.metrics[name]:.0%} of the first rollout; evenness {entropy / case.choices:.0%}"
+    return Judged(Evidence(name, text, {"share": row.metrics[name], "entropy": entropy, "max": case.choices}))
+
+
+def _components(row: Row, name: str) -> Iterator[tuple[str, float]]:
+    """One value per component of the action, or the one of all where there is only that."""
+    parts = [(key, value) for key, value in row.metrics.items() if key.startswith(f"{name}/")]
+    yield from parts or [(name, row.metrics[name])]
+
+
+def _mean(row: Row, memory: Memory, case: Case) -> Judged | None:
+    judged = False
+    for name, mean in _components(row, "roll/action_mean"):
+        width = case.width(name)
+        if not width or math.isnan(mean):
+            continue
+        judged, middle = True, sum(case.limits(name)) / 2
+        noise = 4 * 0.3 / math.sqrt(case.samples or 64)
+        if abs(mean - middle) > (OFF_CENTRE + noise) * width:
+            return Judged(
+                Evidence(
+                    name,
+                    f"the first rollout's mean action is {mean:.3g}, the middle of the space is {middle:.3g}",
+                    {"mean": mean, "middle": middle, "width": width},
+                )
+            )
+    return Judged() if judged else None
+
+
+def _std(row: Row, memory: Memory, case: Case) -> Judged | None:
+    judged = False
+    for name, std in _components(row, "roll/action_std"):
+        width = case.width(name.replace("action_std", "action_mean"))
+        if not width or math.isnan(std):
+            continue
+        judged, share = True, std / width
+        # Two choices are the two edges of their space.
+        if share < NARROW or (share > WIDE and case.choices is None):
+            return Judged(
+                Evidence(
+                    name,
+                    f"the first actions have std {std:.3g} in a space {width:.3g} wide; uniform is 0.29 of it",
+                    {"std": std, "width": width},
+                )
+            )
+    return Judged() if judged else None
+
+
+def _centre(case: Case, evidence: Evidence) -> Advice:
+    text = "Exploration starts lopsided: the policy's last layer should begin near 0 (a small gain, no bias)"
+    if case.choices is not None:
+        return Advice(f"{text}.")
+    return Advice(f"{text}, and a Box should be centred: wrap the env so that its actions lie within [-1, 1].")
+
+
+def _spread(case: Case, evidence: Evidence) -> Advice:
+    if case.choices is not None:
+        return Advice("The policy begins with a favourite action: its last layer should begin near 0 (a small gain).")
+    wanted = round(math.log(0.3 * evidence.numbers["width"]), 1)
+    return advice(
+        "The first actions hardly explore, or pile up at the edges of the space.",
+        changed(case, "policy.log_std_init", wanted),
+    )
+
+
+POLICY = Rule(
+    "initial-policy-not-uniform", "warning", "the untrained policy has favourites",
+    f"A fresh discrete policy should choose about evenly; the entropy of the first rollout's choices is below "
+    f"{LEAST_ENTROPY:.0%} of its maximum. What is never tried is never learnt.",
+    (f"{SHARES}*",), _once(_shares), _centre, wants_distributions=True, raise_after=1, of=1, clear_after=1,
+)  # fmt: skip
+MEAN = Rule(
+    "initial-action-mean", "warning", "the first actions are lopsided",
+    f"The mean action of the first rollout lies more than {OFF_CENTRE:.0%} of the action space's width from its "
+    "middle.",
+    ("roll/action_mean",), _once(_mean), _centre, raise_after=1, of=1, clear_after=1,
+)  # fmt: skip
+STD = Rule(
+    "initial-action-std", "warning", "the first actions have the wrong spread",
+    f"The std of the first rollout's actions is below {NARROW:.0%} of the action space's width (no exploration) or, "
+    f"for continuous ones, above {WIDE:.0%} (nearly all are cut at the edges).",
+    ("roll/action_std",), _once(_std), _spread, raise_after=1, of=1, clear_after=1,
+)  # fmt: skip
+
+RULES = (POLICY, MEAN, STD)

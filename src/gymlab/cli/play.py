@@ -1,0 +1,129 @@
+"""`gymlab play`: watch a run's policy, chance or yourself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.recipes.schema import Recipe
+    from gymlab.replay.play import Played
+    from gymlab.replay.stage import Stage
+    from gymlab.rollout.table import Wanted
+    from gymlab.runs.paths import RunPaths
+
+
+def play(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="[RUN|RECIPE|ENV]", help="RUN[/CHECKPOINT] or ENV[:VARIANT]."),
+    ] = "@last",
+    policy: Annotated[
+        Literal["run", "random", "user"] | None,
+        typer.Option(help="Who acts; default: the run's policy, or chance where there is no run."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the episodes.", min=0)] = 0,
+    episodes: Annotated[int, typer.Option(help="How many.", min=1)] = 1,
+    sampled: Annotated[bool, typer.Option("--sampled", help="The policy as it explores, not as it is judged.")] = False,
+    record: Annotated[Path | None, typer.Option(metavar="PATH", help="Also write an mp4.")] = None,
+    fps: Annotated[float | None, typer.Option(help="Steps per second; default: the env's own.", min=0.1)] = None,
+    slow: Annotated[float, typer.Option(help="Times slower.", min=0.01)] = 1.0,
+    step: Annotated[bool, typer.Option("--step", help="Every step waits for a key.")] = False,
+    terminal: Annotated[bool, typer.Option("--terminal", help="In the terminal, not in a window.")] = False,
+    imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
+) -> None:
+    """Watch a run's policy, random actions or play yourself: in a window, or in the terminal where there is no screen.
+
+    Example: gymlab play CartPole-v1 --policy user
+    """
+    from gymlab.replay.play import HAND_FPS, Pace, Quit
+
+    run, recipe = _find(what, policy, imports or [])
+    policy = policy or ("random" if run is None else "run")
+    pace = Pace(fps or (HAND_FPS if policy == "user" else None), slow, step)
+    title = recipe.name if run is None else f"{run[0].run_id}/{run[1]}"
+    done: list[Played] = []
+    with _screen(title, terminal=terminal) as screen, suppress(Quit), _opened(policy, recipe) as (env, stage):
+        from gymlab.replay.play import Show, at_random, by_hand, watch
+
+        with Show(env, screen, pace, title, record) as show:
+            if stage is not None:
+                assert run is not None
+                acting = watch(show, stage, *_policy(run, stage, seed, sampled=sampled), episodes)
+            else:
+                acting = (by_hand if policy == "user" else at_random)(show, recipe, seed, episodes)
+            for played in acting:
+                done.append(played)
+    for number, played in enumerate(done):
+        typer.echo(f"episode {number}: return {played.total:.6g} in {played.length} steps ({played.ended})")
+    if record is not None:
+        typer.echo(f"film: {record}")
+
+
+@contextmanager
+def _opened(policy: str, recipe: Recipe) -> Iterator[tuple[Any, Stage | None]]:
+    """The env to look at and, for a run's policy, the stage around it."""
+    from gymlab.replay.play import open_env
+
+    env = open_env(recipe)
+    try:
+        if policy != "run":
+            yield env, None
+            return
+        from gymlab.replay.stage import open_stage
+
+        yield env, open_stage(recipe, lambda _: env)
+    finally:
+        env.close()
+
+
+def _policy(run: tuple[RunPaths, str], stage: Stage, seed: int, *, sampled: bool) -> tuple[Any, Wanted]:
+    from gymlab.rollout.table import Wanted
+    from gymlab.runs.checkpoints import load_checkpoint
+
+    return stage.policy(load_checkpoint(*run, with_state=False).policy), Wanted(seed, greedy=not sampled)
+
+
+def _find(what: str, policy: str | None, imports: list[str]) -> tuple[tuple[RunPaths, str] | None, Recipe]:
+    """The run and its recipe or, where nothing is called so, the recipe alone."""
+    from gymlab.core.errors import UserError
+    from gymlab.recipes.load import read_run_recipe, resolve
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.checkpoints import load_checkpoint
+    from gymlab.runs.select import select_checkpoint
+
+    try:
+        paths, which = select_checkpoint(what, runs_folder(), default="best")
+    except UserError as no_run:
+        if policy == "run" or what.startswith("@"):
+            raise
+        try:
+            return None, resolve(what, imports=imports).recipe
+        except UserError as no_recipe:
+            raise UserError(f"'{what}' is neither a run nor a recipe: {no_run}; {no_recipe}") from no_recipe
+    recipe = read_run_recipe(paths.recipe)
+    return (paths, load_checkpoint(paths, which, with_state=False).path.name), recipe
+
+
+@contextmanager
+def _screen(title: str, *, terminal: bool) -> Iterator[Any]:
+    """A window where there is a display, else the terminal, else nothing."""
+    from gymlab.film.camera import has_screen, without_screen
+    from gymlab.replay.terminal import NoScreen, TerminalScreen
+
+    without_screen()
+    screen: Any = NoScreen()
+    if has_screen() and not terminal and find_spec("pygame") is not None:
+        from gymlab.replay.window import WindowScreen
+
+        screen = WindowScreen(title)
+    elif sys.stdout.isatty():
+        screen = TerminalScreen()
+    with screen:
+        yield screen

@@ -1,0 +1,83 @@
+"""`gymlab trace`: a recipe's network, layer by layer, on what its env really shows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+_WARM_UP = 16  # steps before the look, so that what moves has moved
+
+
+def trace(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    batch: Annotated[int, typer.Option(help="Envs whose observations are looked at.", min=1, max=1024)] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the envs and the weights.", min=0)] = 0,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")] = None,
+    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print every layer's output shape, mean, std and weights for real observations, before any training.
+
+    Example: gymlab trace ALE/Pong-v5:rgb
+    """
+    from gymlab.recipes.load import resolve
+    from gymlab.runs.files import strict_json
+
+    resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
+    rows, total = _traced(resolved.recipe, batch, seed)
+    if as_json:
+        found = {"recipe": resolved.recipe.name, "batch": batch, "parameters": total, "layers": rows}
+        typer.echo(strict_json(found))
+        return
+    width = max(len(row["layer"]) for row in rows)
+    typer.echo(f"{'layer':<{width}}  {'output':>16} {'mean':>10} {'std':>10} {'parameters':>11}")
+    for row in rows:
+        shape = " x ".join(map(str, row["shape"])) or "1"
+        typer.echo(
+            f"{row['layer']:<{width}}  {shape:>16} {row['mean']:>10.4g} {row['std']:>10.4g} {row['parameters']:>11,}"
+        )
+    typer.echo(f"{total:,} parameters; batch of {batch} observations of {resolved.recipe.env.id}, seed {seed}")
+
+
+def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], int]:
+    import jax
+    import numpy as np
+
+    from gymlab.algorithms.base import ActorCriticAlgorithm
+    from gymlab.core.errors import UserError
+    from gymlab.core.keys import run_key
+    from gymlab.envs.engines.gymnasium import GymnasiumEngine
+    from gymlab.envs.make import split_wrappers
+    from gymlab.envs.wrappers.transform import transformed
+    from gymlab.experiment.build import make_agent
+    from gymlab.experiment.jax_setup import choose_device, set_up_jax
+    from gymlab.policies.heads import to_env
+    from gymlab.policies.trace import trace as look
+    from gymlab.recipes.settings_file import cache_folder
+    from gymlab.rollout.state import act_through, apply_transforms
+    from gymlab.training.state import Policy
+
+    set_up_jax(cache_folder())
+    choose_device(recipe.device, host_engine=True, small=True)
+    _, transforms = split_wrappers(recipe.env)
+    with GymnasiumEngine(recipe.env, batch, seed, imports=recipe.imports) as engine:
+        spaces = transformed(engine.spaces, transforms)
+        agent, key = make_agent(recipe, spaces), run_key(seed)
+        algorithm, normaliser = agent.algorithm, agent.normalising.init()
+        if not isinstance(algorithm, ActorCriticAlgorithm):
+            raise UserError(f"{recipe.algorithm.name} is not an actor-critic algorithm: its layers are not known")
+        params = jax.jit(lambda key: algorithm.weights(algorithm.init(key, (batch,))))(key)
+        states = tuple(transform.init(batch) for transform in transforms)
+        states, step = apply_transforms(transforms, states, engine.reset(), key)
+        act = jax.jit(partial(agent.act, greedy=False))
+        for t in range(_WARM_UP):
+            now = jax.random.fold_in(key, t)
+            decision = act(Policy(params, normaliser), step.obs, algorithm.initial_carry(batch), now)
+            action = to_env(spaces.action, np.asarray(decision.action))
+            states, sent = act_through(transforms, states, action, now)
+            states, step = apply_transforms(transforms, states, engine.step(sent), now)
+        rows = look(algorithm.network, params, agent.normalising.observe(normaliser, step.obs))
+    return [row._asdict() for row in rows], sum(int(values.size) for values in params.values())

@@ -1,0 +1,202 @@
+"""The engine for Atari pictures over ale-py's own vector env: every frame is played and shrunk in native threads.
+
+It follows `games/atari`: the same episodes from the same seeds, and pictures within one grey level of 255.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import UserError
+from gymlab.core.rng import episode_seed
+from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.buffers import Buffers
+from gymlab.envs.catalogue import resolve_id
+from gymlab.envs.games.atari.console import DEFAULT_FRAMESKIP, parse
+from gymlab.envs.games.atari.pictures import PictureSettings
+from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
+from gymlab.envs.make import import_all, split_wrappers, time_limit
+from gymlab.envs.settings import EnvSettings
+from gymlab.envs.wrappers import arguments, load_wrapper
+
+_KNOWN = frozenset(
+    {"game", "frameskip", "repeat_action_probability", "full_action_space", "max_num_frames_per_episode"}
+)
+
+
+def cannot(settings: EnvSettings) -> str:
+    """Why this env is not one for the native engine; "" where it is."""
+    if not resolve_id(settings.id).id.startswith("ALE/"):
+        return f"{settings.id} is no Atari game"
+    env_side, _ = split_wrappers(settings)
+    if [part.name for part in env_side] != ["atari"]:
+        return "it needs the wrapper 'atari', and no other around the env"
+    foreign = sorted(set(_game(settings)) - _KNOWN)
+    return f"env.kwargs: '{foreign[0]}' is not known to it" if foreign else ""
+
+
+class AleEngine:
+    """A HostEngine. All envs are stepped together, so `step` takes no `active`: evaluation uses the Python path."""
+
+    name = "ale"
+    restorable = True
+    restarts = 0  # nothing of a user's runs inside: a fault here ends the run
+
+    def __init__(
+        self,
+        settings: EnvSettings,
+        n_envs: int,
+        run_seed: int,
+        *,
+        evaluation: bool = False,
+        imports: tuple[str, ...] = (),
+        threads: int = 0,
+    ) -> None:
+        import_all(imports)
+        problem = cannot(settings)
+        if problem:
+            raise UserError(f"engine: ale cannot run this recipe ({problem}): use engine: auto")
+        self.n_envs, self._run_seed, self._evaluation = n_envs, run_seed, evaluation
+        (part,) = split_wrappers(settings)[0]
+        self.pictures = parse(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
+        limit = time_limit(settings)
+        self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
+        actions = spaces.Discrete(int(self._env.single_action_space.n))
+        self.spaces = Spaces(_seen(self.pictures), actions, False, limit)
+        self._buffers = Buffers(self.spaces, n_envs)
+        self.history = History(self._buffers, actions, limit)
+        self._loses_lives = self.pictures.episodic_life and not evaluation
+        self._lives = np.zeros(n_envs, np.int32)
+        self._started = False
+
+    def reset(self, episode: int | None = None) -> VecStep:
+        """Start every env's next episode, or the one with the given index."""
+        if episode is not None:
+            self.history.episode[:] = episode - 1
+        self._begin(np.ones(self.n_envs, bool))
+        self._buffers.step.fresh.fill(True)
+        return self._buffers.still()
+
+    def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
+        """One decision of every env."""
+        assert active is None or active.all(), "the native engine steps all envs"
+        actions = np.array(action, self.history.dtype)
+        self.history.remember(actions)
+        step = self._buffers.step
+        obs, reward, over, _, info = self._env.step(actions)
+        self._show(obs, step.successor)
+        self._show(obs, step.obs)
+        step.reward[:] = reward
+        step.terminated[:] = over
+        self.history.elapsed += 1
+        lives = info["lives"]
+        if self._loses_lives:  # each is reported as an ending; the game goes on while some are left
+            over = over & ~((lives < self._lives) & (lives > 0))
+        # Counted here: at a limit of its own, the native env does not take the last frame into the picture.
+        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~step.terminated, out=step.truncated)
+        np.logical_or(step.truncated, over, out=step.fresh)
+        self._lives = lives.copy()
+        if step.fresh.any():
+            self._begin(step.fresh)
+        return step
+
+    def snapshot(self) -> Snapshot:
+        return self.history.snapshot(slice(None), restorable=True) | {"restarts": np.array([0])}
+
+    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        """Replay every env's actions from its episode's seed. They move as one, so short episodes are begun late."""
+        check_whole(snapshot)
+        problem = misfit(snapshot, self.n_envs, self.spaces.action, restorable=True)
+        if problem:
+            return Restored(self.reset(next_episode(snapshot)), False, problem)
+        elapsed, ends = snapshot["elapsed"], np.cumsum(snapshot["elapsed"])
+        longest = int(elapsed.max())
+        self.history.episode[:] = snapshot["episode"] - 1
+        self._begin(elapsed == longest, everyone=True)
+        for t in range(longest):
+            taken = t - (longest - elapsed)  # steps that each env has already replayed; below 0: not begun
+            at = np.where(taken >= 0, ends - elapsed + taken, 0)
+            moves = np.where(taken >= 0, snapshot["actions"][at], 0).astype(self.history.dtype)
+            obs = self._env.step(moves)[0]
+            self._show(obs, self._buffers.step.obs)
+            due = elapsed == longest - t - 1
+            if due.any():
+                self._begin(due)
+            if progress is not None and t % 256 == 0:
+                progress(t * self.n_envs, longest * self.n_envs)
+        self.history.load(snapshot, np.ones(self.n_envs, bool))
+        self._buffers.step.fresh[:] = elapsed == 0
+        digests = np.stack([self._buffers.digest(row) for row in range(self.n_envs)])
+        if not np.array_equal(digests, snapshot["digest"]):
+            reason = f"the replay of {longest} steps ended in another picture than the checkpoint's: new episodes began"
+            return Restored(self.reset(next_episode(snapshot)), False, reason)
+        return Restored(self._buffers.still(), True, "")
+
+    def close(self) -> None:
+        self._env.close()
+
+    def __enter__(self) -> AleEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, rows: np.ndarray, *, everyone: bool = False) -> None:
+        """Start the next episode of some envs; the native reset needs all of them the first time."""
+        self.history.episode[rows] += 1
+        self.history.elapsed[rows] = 0
+        chosen = np.ones(self.n_envs, bool) if everyone or not self._started else rows
+        seeds = [
+            episode_seed(self._run_seed, row, max(int(self.history.episode[row]), 0), evaluation=self._evaluation)
+            for row in np.flatnonzero(chosen).tolist()
+        ]
+        obs, info = self._env.reset(seed=np.array(seeds, np.int32), options={"reset_mask": chosen})
+        self._started = True
+        self._lives = info["lives"].copy()
+        self._show(obs, self._buffers.step.obs, rows)
+
+    def _show(self, native: np.ndarray, out: np.ndarray, rows: np.ndarray | slice = slice(None)) -> None:
+        """(N, stack, rows, columns[, 3]) as (N, rows, columns, stack * channels)."""
+        turned = np.moveaxis(native, 1, 3)
+        out[rows] = turned.reshape(out.shape)[rows]
+
+
+def _game(settings: EnvSettings) -> dict[str, Any]:
+    resolved = resolve_id(settings.id)
+    return {**gymnasium.spec(resolved.id).kwargs, **resolved.kwargs, **settings.kwargs}
+
+
+def _seen(pictures: PictureSettings) -> spaces.Box:
+    channels = pictures.stack * (1 if pictures.grayscale else 3)
+    return spaces.Box(0, 255, (*pictures.size, channels), np.uint8)
+
+
+def _native(pictures: PictureSettings, game: dict[str, Any], n_envs: int, evaluation: bool, threads: int) -> Any:
+    from ale_py.vector_env import AtariVectorEnv
+
+    own = game.get("frameskip")
+    skip = pictures.frameskip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
+    sticky = pictures.repeat_action_probability
+    return AtariVectorEnv(
+        game["game"],
+        n_envs,
+        num_threads=threads,
+        frameskip=skip,
+        max_num_frames_per_episode=10**9,
+        repeat_action_probability=game.get("repeat_action_probability", 0.25) if sticky is None else sticky,
+        full_action_space=game.get("full_action_space", False),
+        img_height=pictures.size[0],
+        img_width=pictures.size[1],
+        grayscale=pictures.grayscale,
+        stack_num=pictures.stack,
+        maxpool=pictures.max_pool,
+        noop_max=pictures.noop_max,
+        use_fire_reset=pictures.fire_reset,
+        episodic_life=False,
+        life_loss_info=pictures.episodic_life and not evaluation,
+        reward_clipping=False,
+    )

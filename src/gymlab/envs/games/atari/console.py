@@ -1,0 +1,159 @@
+"""Playing an ALE game by decisions: frame skip, sticky actions, no-ops at the start, lives, a limit.
+
+The native vector path (`engines/ale.py`) follows the same rules, so both give the same frames.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from pydantic import Field, ValidationError
+
+from gymlab.core.clock import Count, Number
+from gymlab.core.errors import UserError, suggestion
+from gymlab.core.settings import Settings
+
+DEFAULT_FRAMESKIP = 4
+S = TypeVar("S", bound="ConsoleSettings")
+
+
+class ConsoleSettings(Settings):
+    """What one decision and one episode are. Every value, defaults included, is in the manifest."""
+
+    frameskip: Annotated[Count, Field(ge=1, le=100)] | None = None
+    """Frames for which an action is held; default: the env's own, or 4 where that is 1."""
+    repeat_action_probability: Annotated[Number, Field(ge=0, lt=1)] | None = None
+    """Chance of each frame to repeat the last action instead (sticky actions); default: the env's own, 0.25 in v5."""
+    noop_max: Annotated[Count, Field(ge=0, le=10_000)] = 30
+    """Episodes begin with 0 to noop_max - 1 idle frames, drawn from the episode's seed."""
+    fire_reset: bool = True
+    """Press FIRE once when an episode begins, in games that have it."""
+    episodic_life: bool = False
+    """In training, a lost life ends what is bootstrapped over; the game goes on. Evaluation plays whole games."""
+
+
+class Frames(NamedTuple):
+    """What one decision led to."""
+
+    reward: float
+    terminated: bool
+    truncated: bool
+    life_lost: bool
+
+
+def parse(model: type[S], name: str, given: dict[str, Any]) -> S:
+    """A wrapper's arguments as settings; UserError names the first that is wrong."""
+    try:
+        return model(**given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        if problem["type"] == "extra_forbidden":
+            text = f"unknown argument '{key}': {suggestion(key, model.model_fields)}"
+        else:
+            text = f"{key}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
+        raise UserError(f"wrapper '{name}': {text}") from error
+
+
+def noop_count(seed: int, noop_max: int) -> int:
+    """How many idle frames an episode begins with.
+
+    The native path's draw, number by number: the first output of a Mersenne twister scaled to the range without bias.
+    """
+    if noop_max < 1:
+        return 0
+    words: Any = np.random.RandomState(seed)._bit_generator
+    while True:
+        product = int(words.random_raw()) * noop_max
+        if product & 0xFFFFFFFF >= (2**32 - noop_max) % noop_max:
+            return product >> 32
+
+
+class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Drives the emulator below an ALE env, past that env's own step: subclasses add what is seen.
+
+    Sticky actions are thrown here, from the episode's seed: ALE's own dice can only be seeded by loading the game anew,
+    which takes as long as hundreds of decisions.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], settings: ConsoleSettings) -> None:
+        gymnasium.Wrapper.__init__(self, env)
+        inner: Any = env.unwrapped
+        if not hasattr(inner, "ale") or not isinstance(env.action_space, gymnasium.spaces.Discrete):
+            raise UserError(f"this wrapper needs an ALE game with discrete actions such as ALE/Pong-v5, got {env}")
+        self.ale: Any = inner.ale
+        skip, own = settings.frameskip, inner._frameskip
+        self.frameskip = skip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
+        sticky = settings.repeat_action_probability
+        self.sticky = float(self.ale.getFloat("repeat_action_probability") if sticky is None else sticky)
+        # Both are ours to do; they take effect when the first reset loads the game.
+        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.ale.setInt("max_num_frames_per_episode", 0)
+        self.actions = list(inner._action_set)
+        self.settings = settings
+        self._fires = settings.fire_reset and self._fire is not None
+        # The time limit inside counts calls of a step that is never called.
+        limited = env.has_wrapper_attr("_max_episode_steps")
+        self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
+        self._start: Any = None  # the machine as it is after its reset: put back much faster than it is reached
+        self._seed, self._elapsed, self._lives = 0, 0, 0
+        self._last: Any = self.actions[0]
+        self._dice = np.random.default_rng(0)
+        record = settings.model_dump() | {
+            "frameskip": self.frameskip,
+            "repeat_action_probability": round(self.sticky, 6),
+            "full_action_space": bool(len(inner._action_set) == len(self.ale.getLegalActionSet())),
+        }
+        RecordConstructorArgs.__init__(self, **record)
+
+    def begin(self, seed: int | None) -> dict[str, Any]:
+        """Start the episode of a seed; without one, the episode after the last."""
+        self._seed = int(self._dice.integers(2**31)) if seed is None else seed
+        if self._start is None:
+            self.env.reset(seed=self._seed)
+            self._start = self.ale.cloneSystemState()
+        else:
+            self.ale.restoreSystemState(self._start)
+        self._dice = np.random.default_rng(self._seed)
+        self._last = self.actions[0]
+        if self._fires:
+            self.ale.act(self._fire)
+        for _ in range(noop_count(self._seed, self.settings.noop_max) - self._fires):
+            self.ale.act(self.actions[0])
+            if self.ale.game_over(with_truncation=False):
+                self.ale.reset_game()
+        self._elapsed, self._lives = 0, self.ale.lives()
+        return self._info(False)
+
+    def play(self, action: Any) -> Frames:
+        """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
+        reward, over = 0.0, False
+        throws = self._dice.random(self.frameskip) if self.sticky else None
+        for frame in range(self.frameskip):
+            if throws is None or throws[frame] >= self.sticky:
+                self._last = action
+            reward += self.ale.act(self._last)
+            over = self.ale.game_over(with_truncation=False)
+            if over:
+                break
+            self.frame_done(frame)
+        self._elapsed += 1
+        lives = self.ale.lives()
+        lost, self._lives = 0 < lives < self._lives, lives
+        return Frames(reward, over, not over and self._elapsed == self._limit, lost)
+
+    def frame_done(self, frame: int) -> None:
+        """Called after each frame that did not end the game."""
+
+    @property
+    def _fire(self) -> Any:
+        return next((action for action in self.actions if action.name == "FIRE"), None)
+
+    def _info(self, life_lost: bool) -> dict[str, Any]:
+        info: dict[str, Any] = {"lives": self._lives}
+        if self.settings.episodic_life:
+            info["life_lost"] = life_lost
+        return info

@@ -1,0 +1,62 @@
+"""`action_noise: 0.05`: what the env does is not always what the policy chose, in training only unless asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import Field, PrivateAttr
+
+from gymlab.core.arrays import namespace
+from gymlab.core.clock import Number
+from gymlab.core.errors import UserError
+from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+from gymlab.envs.wrappers.draws import normal, uniform
+from gymlab.envs.wrappers.transform import Plain
+
+
+class ActionNoise(Plain):
+    """A discrete action is replaced by one drawn from all legal ones; a continuous one is shifted and kept in bounds.
+
+    The policy's own action is what is stored and learnt from.
+    """
+
+    random: ClassVar[bool] = True
+    training_only: ClassVar[bool] = True
+
+    amount: Annotated[Number, Field(ge=0, le=1)]
+    """Discrete: the probability of a replacement. Continuous: the standard deviation, as a share of half the range."""
+    in_evaluation: bool = False
+    """Also in evaluation."""
+
+    _spaces: Any = PrivateAttr(default=None)
+
+    def spaces(self, given: Spaces) -> Spaces:
+        bounded = isinstance(given.action, spaces.Box) and given.action.is_bounded()
+        if not bounded and not isinstance(given.action, spaces.Discrete):
+            raise UserError(f"action_noise needs Discrete or bounded Box actions, got {given.action}")
+        self._spaces = given
+        return given
+
+    def init(self, n: int) -> Tree:
+        assert self._spaces is not None, "spaces() comes before init()"
+        return np.ones((n, self._spaces.action.n), bool) if self._spaces.masked else ()
+
+    def act(self, state: Tree, action: Array, key: Array | None) -> tuple[Tree, Array]:
+        space, xp = self._spaces.action, namespace(action)
+        if isinstance(space, spaces.Box):
+            half = (space.high - space.low) / 2
+            noisy = action + self.amount * half * normal(key, 0, action)
+            return state, xp.clip(noisy, space.low, space.high).astype(action.dtype)
+        n = len(action)
+        # The largest of as many uniform numbers belongs to each legal action with the same probability.
+        lots = uniform(key, 1, action, (n, int(space.n)))
+        drawn = xp.argmax(xp.where(state, lots, -1.0) if self._spaces.masked else lots, axis=-1) + int(space.start)
+        replaced = uniform(key, 0, action, (n,)) < self.amount
+        return state, xp.where(replaced, drawn, action).astype(action.dtype)
+
+    def apply(self, state: Tree, step: VecStep, key: Array | None) -> tuple[Tree, VecStep]:  # noqa: ARG002
+        if isinstance(step.obs, Masked):
+            state = namespace(step.reward).array(step.obs.mask)  # a copy: engines use their arrays again
+        return state, step

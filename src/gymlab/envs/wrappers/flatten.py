@@ -1,0 +1,34 @@
+"""`flatten`: a Dict or Tuple of observations (or any other space) becomes one vector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import PrivateAttr
+
+from gymlab.core.arrays import namespace
+from gymlab.core.types import Array, Tree, VecStep
+from gymlab.envs.wrappers.numbers import leaf_spaces, leaf_values, number_space, numbers
+from gymlab.envs.wrappers.transform import Plain, seen
+
+
+class Flatten(Plain):
+    """Entries in the order of the space; choices one-hot, bytes scaled to [0, 1]."""
+
+    _before: Any = PrivateAttr(default=None)
+
+    def space(self, space: Any) -> spaces.Box:
+        self._before = space
+        parts = [number_space(leaf) for leaf in leaf_spaces(space)]
+        low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high"))
+        return spaces.Box(low, high, dtype=np.float32)
+
+    def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
+        return state, seen(step, self._flat)
+
+    def _flat(self, obs: Tree) -> Array:
+        pairs = zip(leaf_spaces(self._before), leaf_values(self._before, obs), strict=True)
+        parts = [numbers(leaf, value) for leaf, value in pairs]
+        return namespace(parts[0]).concatenate(parts, -1)

@@ -1,0 +1,25 @@
+"""`grayscale`: colour pictures become grey ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import UserError
+from gymlab.core.types import Array, Tree, VecStep
+from gymlab.envs.wrappers.images import brightness
+from gymlab.envs.wrappers.transform import Plain, seen
+
+
+class Grayscale(Plain):
+    """(H, W, 3) bytes -> (H, W) bytes."""
+
+    def space(self, space: Any) -> spaces.Box:
+        if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or space.shape[2:] != (3,):
+            raise UserError(f"grayscale needs pictures (a uint8 Box of (height, width, 3)), got {space}")
+        return spaces.Box(0, 255, space.shape[:2], np.uint8)
+
+    def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
+        return state, seen(step, brightness)

@@ -1,0 +1,31 @@
+"""`one_hot`: choices in the observation become vectors of zeros with a single one; numbers stay as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PrivateAttr
+
+from gymlab.core.errors import UserError
+from gymlab.core.types import Array, Tree, VecStep
+from gymlab.envs.wrappers.numbers import is_choice, leaf_spaces, map_leaves, map_spaces, number_space, numbers
+from gymlab.envs.wrappers.transform import Plain, seen
+
+
+class OneHot(Plain):
+    """The policy's network encodes choices so by itself: this is for wrappers that need numbers, as frame_stack."""
+
+    _before: Any = PrivateAttr(default=None)
+
+    def space(self, space: Any) -> Any:
+        if not any(map(is_choice, leaf_spaces(space))):
+            raise UserError(f"one_hot needs choices (Discrete, MultiDiscrete or MultiBinary) in the space, got {space}")
+        self._before = space
+        return map_spaces(space, lambda leaf: number_space(leaf) if is_choice(leaf) else leaf)
+
+    def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
+        return state, seen(step, lambda obs: map_leaves(self._before, _hot, obs))
+
+
+def _hot(leaf: Any, value: Array) -> Array:
+    return numbers(leaf, value) if is_choice(leaf) else value

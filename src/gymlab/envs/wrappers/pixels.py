@@ -1,0 +1,48 @@
+"""`pixels: 42`: the policy sees the env's picture instead of its observation."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+
+from gymlab.envs.wrappers.images import brightness, shrink
+
+
+class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Rendered at every step, then made grey and small at once, so that only small pictures are passed around."""
+
+    needs_rendering = True
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        size: int | list[int] | tuple[int, int] = 84,
+        rows: list[float] | tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        """`size` is height and width, or one number for both; `rows` the part of the picture's height that is kept."""
+        RecordConstructorArgs.__init__(self, size=size, rows=rows)
+        gymnasium.Wrapper.__init__(self, env)
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        if min(height, width) < 1 or not 0 <= rows[0] < rows[1] <= 1:
+            raise ValueError(f"size={size!r} must be positive and rows={rows!r} rise from 0 to 1")
+        if env.render_mode != "rgb_array":
+            raise ValueError(f"{env} must be made with render_mode rgb_array, it is {env.render_mode!r}")
+        self._size, self._rows = (int(height), int(width)), rows
+        self.observation_space = spaces.Box(0, 255, self._size, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        _, info = self.env.reset(seed=seed, options=options)
+        return self._picture(), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        _, reward, terminated, truncated, info = self.env.step(action)
+        return self._picture(), reward, terminated, truncated, info
+
+    def _picture(self) -> np.ndarray:
+        picture = np.asarray(self.env.render())
+        first, last = (round(len(picture) * share) for share in self._rows)
+        return shrink(brightness(picture[first:last]), self._size)

@@ -1,0 +1,42 @@
+"""`time_aware`: the observation says how much of the time limit is used up, from 0 to 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import PrivateAttr
+
+from gymlab.core.arrays import namespace
+from gymlab.core.types import Array, Spaces, Tree, VecStep
+from gymlab.envs.wrappers.numbers import beside, is_vector, put_beside
+from gymlab.envs.wrappers.transform import Plain, begins, inside
+
+NAME = "time"
+
+
+class TimeAware(Plain):
+    """One more number at the end of a vector, or the entry `time` of a Dict. It counts the agent's own steps."""
+
+    _vector: bool = PrivateAttr(default=False)
+    _limit: int = PrivateAttr(default=1)
+
+    def spaces(self, given: Spaces) -> Spaces:
+        self._vector, self._limit = is_vector(given.observation), given.max_episode_steps
+        share = spaces.Box(0.0, 1.0, (1,), np.float32)
+        return given._replace(observation=beside(given.observation, NAME, share))
+
+    def init(self, n: int) -> Tree:
+        return np.zeros(n, np.int32)
+
+    def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
+        xp = namespace(step.reward)
+        elapsed = xp.where(begins(step), 0, state + 1)
+        now = xp.where(step.fresh, 0, elapsed)
+
+        def tell(obs: Tree, count: Array) -> Any:
+            share = (count.astype(np.float32) / np.float32(self._limit))[:, None]
+            return inside(obs, lambda inner: put_beside(inner, NAME, share, vector=self._vector))
+
+        return now, step._replace(obs=tell(step.obs, now), successor=tell(step.successor, elapsed))

@@ -1,0 +1,1 @@
+"""What is wrong with a run, judged from its folder alone: `examine` is the door."""

@@ -1,0 +1,36 @@
+"""Which alert brings about which: acting on the cause makes the effects go away, the other way round it does not."""
+
+from __future__ import annotations
+
+# What no setting causes: nothing else can be trusted before these are gone.
+BUGS = ("bounds-broken", "counter-fell")
+
+_OF_POOR_LEARNING = ("return-stalled", "return-collapsed", "greedy-below-sampled", "not-solved", "budget-short")
+_OF_BAD_VALUES = (
+    "explained-variance-negative",
+    "explained-variance-low",
+    "gradient-spikes",
+    "gradients-always-clipped",
+)
+_EFFECTS = {
+    "reward-scale": ("value-loss-exploding", "kl-high", "kl-low", "entropy-stuck", "entropy-collapse", *_OF_BAD_VALUES),
+    "advantage-scale": ("kl-high", "kl-low", "gradient-spikes", "gradients-always-clipped", "entropy-collapse"),
+    "kl-high": (
+        "clip-fraction-high", "kl-stops-often", "entropy-collapse", "value-loss-exploding", "dead-units",
+        *_OF_BAD_VALUES,
+    ),
+    "clip-fraction-high": ("entropy-collapse",),
+    "learning-rate-zero": ("kl-low", "entropy-stuck"),
+    "kl-low": ("entropy-stuck",),
+    "dead-units": ("entropy-collapse", "kl-low", *_OF_BAD_VALUES),
+    "value-loss-exploding": _OF_BAD_VALUES,
+    "explained-variance-negative": (),
+    "entropy-stuck": (),
+    "entropy-collapse": ("kl-low",),  # a policy that is certain moves no more
+    "initial-policy-not-uniform": ("entropy-collapse",),
+    "no-episode-finished": (),
+}  # fmt: skip
+
+CAUSES: tuple[tuple[str, str], ...] = tuple(
+    (cause, effect) for cause, effects in _EFFECTS.items() for effect in (*effects, *_OF_POOR_LEARNING)
+)

@@ -1,0 +1,101 @@
+"""Which engine steps the envs of a recipe, in training and in evaluation, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gymlab.core.errors import UserError
+from gymlab.envs.catalogue import resolve_id
+from gymlab.envs.engines.gymnasium import GymnasiumEngine
+from gymlab.envs.engines.jax import JaxEngine
+from gymlab.envs.make import split_wrappers
+from gymlab.envs.ports.catalogue import find_port
+from gymlab.envs.settings import EnvSettings
+from gymlab.envs.slots import Factory
+from gymlab.envs.stacks import evaluation_settings, stacks_of
+from gymlab.recipes.schema import Recipe
+
+
+def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, str]:
+    """The training engine and why it is this one."""
+    port, reason = compiled_env(recipe, factory)
+    if port is not None:
+        return JaxEngine(port, recipe.n_envs, use_action_mask=recipe.env.action_mask), reason
+    native = _native_atari(recipe, factory)
+    if native is not None:
+        return native(recipe.env, recipe.n_envs, seed, imports=recipe.imports), "it plays Atari pictures natively"
+    kind, why = _vectorization(recipe, factory)
+    reason = f"{reason}; {kind}: {why}"
+    if kind == "processes":
+        from gymlab.envs.engines.processes import ProcessEngine
+
+        workers = recipe.workers
+        return ProcessEngine(recipe.env, recipe.n_envs, seed, workers=workers, imports=recipe.imports), reason
+    if recipe.env.timeout != EnvSettings.model_fields["timeout"].default:
+        reason += "; env.timeout needs vectorization: processes"
+    return GymnasiumEngine(recipe.env, recipe.n_envs, seed, imports=recipe.imports, factory=factory), reason
+
+
+def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
+    """The engine class for Atari pictures where it is asked for, or fits and nothing speaks against it."""
+    from gymlab.envs.engines.ale import AleEngine, cannot
+
+    wanted = recipe.engine == "ale" or (recipe.engine == "auto" and recipe.vectorization == "auto")
+    if not wanted or (recipe.engine == "auto" and (factory is not None or cannot(recipe.env))):
+        return None
+    if factory is not None:
+        raise UserError("engine: ale cannot run this recipe (the env is a Python object): use engine: auto")
+    return AleEngine
+
+
+def compiled_env(recipe: Recipe, factory: Factory | None) -> tuple[Any, str]:
+    """The JAX port to use, or None, and the reason."""
+    if recipe.engine in ("gymnasium", "ale"):
+        return None, "asked for"
+    resolved = resolve_id(recipe.env.id)
+    port = find_port(resolved.id, {**resolved.kwargs, **recipe.env.kwargs}, recipe.env.max_episode_steps)
+    env_side, _ = split_wrappers(recipe.env)
+    if factory is not None:
+        blocked = "the env is a Python object"
+    elif isinstance(port, str):
+        blocked = port
+    elif env_side:
+        blocked = f"wrappers: '{env_side[0].name}' wraps the Gymnasium env"
+    elif recipe.vectorization != "auto":
+        blocked = f"vectorization: {recipe.vectorization} steps host envs"
+    else:
+        return port, "asked for" if recipe.engine == "jax" else "a compiled port exists"
+    if recipe.engine == "jax":
+        raise UserError(f"engine: jax cannot run this recipe ({blocked}): use engine: auto")
+    return None, blocked
+
+
+def _vectorization(recipe: Recipe, factory: Factory | None) -> tuple[str, str]:
+    if factory is not None:
+        return "sync", "env objects stay in this process"
+    if recipe.vectorization != "auto":
+        return recipe.vectorization, "asked for"
+    from gymlab.envs.engines.processes import choose_vectorization
+
+    return choose_vectorization(recipe.env, recipe.n_envs, recipe.imports)
+
+
+def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine]:
+    def make(n_envs: int, seed: int) -> GymnasiumEngine:
+        if factory is not None:
+            raise UserError("an env given as a Python object cannot be evaluated on the side: give its id or its class")
+        settings = evaluation_settings(recipe.env)
+        return GymnasiumEngine(settings, n_envs, seed, evaluation=True, imports=recipe.imports)
+
+    return make
+
+
+def env_description(settings: EnvSettings, limit: int) -> dict[str, Any]:
+    """The resolved env stacks of training and evaluation, for the manifest."""
+    stacks = stacks_of(settings)
+    facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
+    evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}
+    return {
+        "id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit, **facts
+    }  # fmt: skip

@@ -1,0 +1,155 @@
+"""The trainer's side of evaluation in another process. If that process dies it is started again, and in the end done
+without: a run never hangs or ends because of its evaluations.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Self
+
+from gymlab.core.errors import UserError
+from gymlab.envs.engines.launch import registration
+from gymlab.experiment.examiner.protocol import Evaluate, examine, question_line, read_answer
+from gymlab.features.evaluate.aside import Answer, Goal, Question
+from gymlab.recipes.dump import dump_recipe
+from gymlab.recipes.schema import Recipe
+from gymlab.rollout.evaluate import Abandon, Abandoned
+from gymlab.training.state import Policy
+
+log = logging.getLogger(__name__)
+ATTEMPTS = 3
+POLL_SECONDS = 0.05
+
+
+class ExaminerProcess:
+    """Answers questions in a process of its own, started when the first one is asked."""
+
+    def __init__(
+        self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate], cores: tuple[int, ...] | None = None
+    ) -> None:
+        self._recipe, self._goal, self._here, self._cores = recipe, goal, here, cores
+        self._process: subprocess.Popen[str] | None = None
+        self._stderr: IO[bytes] | None = None
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._question: Question | None = None
+        self._attempts = 0
+
+    def ask(self, question: Question) -> None:
+        """Have a question answered; one that nobody waits for any more is dropped."""
+        if self._question is not None:
+            self._end()
+        self._question, self._attempts = question, 0
+        self._send()
+
+    def answer(self, abandon: Callable[[], bool]) -> Answer | None:
+        """Wait for the answer; None when given up, which leaves the question standing."""
+        while not abandon():
+            if self._process is None:
+                return self._answer_here(abandon)
+            try:
+                line = self._answers.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                continue
+            if line is not None:
+                self._question = None
+                return read_answer(line)
+            self._died()
+        return None
+
+    def _answer_here(self, abandon: Abandon) -> Answer | None:
+        assert self._question is not None
+        try:
+            answer = examine(self._question, *self._here, self._goal, abandon)
+        except Abandoned:
+            return None
+        self._question = None
+        return answer
+
+    def _died(self) -> None:
+        told = self._last_words()
+        self._end()
+        if self._attempts < ATTEMPTS:
+            log.warning("the evaluation process died (%s): it is started again", told)
+            self._send()
+        else:
+            log.warning("the evaluation process died %d times (%s): evaluating in between updates", ATTEMPTS, told)
+
+    def _send(self) -> None:
+        assert self._question is not None
+        self._attempts += 1
+        try:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
+                process.stdin.write(question_line(self._question) + "\n")
+                process.stdin.flush()
+        except UserError as error:  # the env cannot be made elsewhere
+            log.info("evaluating in between updates: %s", error)
+
+    def _start(self) -> subprocess.Popen[str]:
+        opening = {
+            "recipe": dump_recipe(self._recipe),
+            "registered": registration(self._recipe.env.id),
+            "goal": {"eval_return": self._goal.eval_return, "solved_by": self._goal.solved_by},
+            "cores": self._cores,
+        }
+        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process, by `_end`
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gymlab.experiment.examiner.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+            text=True,
+        )
+        self._answers = queue.Queue()
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(opening) + "\n")
+            self._process.stdin.flush()
+        threading.Thread(target=_listen, args=(self._process, self._answers), daemon=True).start()
+        return self._process
+
+    def _last_words(self) -> str:
+        if self._stderr is None:
+            return "no message"
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else "no message"
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()  # it holds nothing that could be lost
+        process.communicate()
+        if self._stderr is not None:
+            self._stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+
+def _listen(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
+    """Hand answers on; None is the end of them."""
+    assert process.stdout is not None
+    with suppress(ValueError):  # closed by `_end`
+        for line in process.stdout:
+            answers.put(line)
+    answers.put(None)

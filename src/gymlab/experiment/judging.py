@@ -1,0 +1,88 @@
+"""The features that judge a policy and act on the verdict: evaluation, best checkpoints, stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from gymlab.experiment.build import Parts
+from gymlab.experiment.examiner.client import ExaminerProcess
+from gymlab.experiment.examiner.parts import blank_policy
+from gymlab.features.checkpoint import Checkpoint
+from gymlab.features.evaluate.aside import EvaluateAside, Goal
+from gymlab.features.evaluate.here import Evaluate
+from gymlab.features.stop import Limits, Stop
+from gymlab.recipes.schema import Recipe
+from gymlab.runs.checkpoints import promote
+from gymlab.runs.paths import RunPaths
+from gymlab.training.events import Feature
+
+ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
+
+
+def evaluates_aside(recipe: Recipe) -> bool:
+    """Whether evaluation has a process of its own. Decided by the recipe alone: it moves where a run stops."""
+    if recipe.eval.mode != "auto":
+        return recipe.eval.mode == "async"
+    budget = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
+    return budget >= ASYNC_FROM
+
+
+def goal_of(recipe: Recipe) -> float | None:
+    """The mean return a run is after; None where none is known."""
+    return recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
+
+
+@contextmanager
+def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None) -> Iterator[list[Feature]]:
+    """The judging features of a run; leaving ends what they started."""
+    recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
+    wanted = None if parts.full_budget else goal_of(recipe)
+    period, last = parts.period(recipe.eval.every, recipe.eval.warmup), parts.plan.updates
+    with ExitStack() as leaving:
+        evaluate: Feature
+        if evaluates_aside(recipe):
+            goal = Goal(wanted if stop.confirm else None, stop.solved_by)
+            here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
+            evaluate = EvaluateAside(
+                leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
+                period,
+                goal,
+                seed=seed,
+                last_update=last,
+                checkpoint_at=lambda env_steps: paths.checkpoints / str(env_steps),
+                from_return=_from_return(recipe),
+            )
+        else:
+            from_return = _from_return(recipe)
+            evaluate = Evaluate(parts.evaluate, period, seed=seed, last_update=last, from_return=from_return)
+        yield [
+            evaluate,
+            Checkpoint(
+                parts.period(recipe.checkpoints.every),
+                stop.solved_by,
+                promote=lambda env_steps: promote(paths, env_steps),
+            ),
+            Stop(_limits(recipe, wanted, full_budget=parts.full_budget)),
+        ]
+
+
+def _limits(recipe: Recipe, wanted: float | None, *, full_budget: bool) -> Limits:
+    stop = recipe.stop
+    if full_budget:
+        return Limits(solved_by=stop.solved_by)
+    given = {"plateau": stop.plateau, "seconds": stop.seconds}
+    return Limits(
+        eval_return=wanted,
+        train_return=stop.train_return,
+        solved_by=stop.solved_by,
+        confirm=stop.confirm,
+        plateau_delta=stop.plateau_delta,
+        **{name: float(value) for name, value in given.items() if value is not None},
+    )
+
+
+def _from_return(recipe: Recipe) -> float | None:
+    """The training return from which evaluation is worth its time; a share of the way from the far side of zero."""
+    goal, share = goal_of(recipe), recipe.eval.start_at
+    return None if goal is None or share is None else goal - (1 - share) * abs(goal)

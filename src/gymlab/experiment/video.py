@@ -1,0 +1,14 @@
+"""From a recipe's `video:` block to the feature that films."""
+
+from __future__ import annotations
+
+from gymlab.features.video import Announce, Filming, Video
+from gymlab.recipes.schema import Recipe
+from gymlab.runs.paths import RunPaths
+
+
+def make_video(recipe: Recipe, paths: RunPaths, cores: tuple[int, ...] | None, announce: Announce) -> Video:
+    """Films of a run, each announced with the clocks of its policy."""
+    wanted = recipe.video
+    filming = Filming(wanted.clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps, cores)
+    return Video(paths, filming, announce)

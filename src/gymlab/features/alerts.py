@@ -1,0 +1,83 @@
+"""Watches the metrics of a run: raises and clears alerts, and keeps `alerts.json`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gymlab.alerts.alert import alerts_json
+from gymlab.alerts.watch import Change, Watch
+from gymlab.core.clock import Clock, short
+from gymlab.runs import files
+from gymlab.runs.paths import RunPaths
+from gymlab.training.events import (
+    AlertCleared,
+    AlertRaised,
+    Checkpointed,
+    Control,
+    DistributionsWanted,
+    Ended,
+    Event,
+    Feature,
+    Measured,
+    Recorded,
+    Started,
+)
+
+log = logging.getLogger(__name__)
+Preflight = Callable[[], dict[str, float]]  # metrics of the first row, found before it
+
+
+class Alerts(Feature):
+    """Rows are those of the store, so that the same alerts can be found in it later."""
+
+    name = "alerts"
+
+    def __init__(self, watch: Watch, paths: RunPaths, preflight: Preflight = dict) -> None:
+        self.watch, self._paths, self._preflight = watch, paths, preflight
+        self._first: dict[str, float] = {}
+
+    def state(self) -> dict[str, Any]:
+        state = self.watch.state()
+        return state if state["rules"] else {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.watch.restore(state)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Started):
+            self._first = {} if event.clock.updates else self._preflight()
+            self._write()
+        elif isinstance(event, Recorded):
+            for row in event.rows:
+                self._fold(row.clock, row.metrics, control)
+            if self._first and event.rows:
+                control.emit(Measured(event.rows[0].clock, self._first))
+                self._first = {}
+        elif isinstance(event, Measured) and event.clock.updates > 0:
+            self._fold(event.clock, event.metrics, control)
+        elif isinstance(event, Checkpointed | Ended):
+            self._write()
+
+    def _fold(self, clock: Clock, metrics: Any, control: Control) -> None:
+        changes = self.watch.fold(clock, metrics)
+        for change in changes:
+            self._tell(change, clock, control)
+        if changes:
+            self._write()
+
+    def _tell(self, change: Change, clock: Clock, control: Control) -> None:
+        alert, at = change.alert, f"at {short(clock.env_steps)} env_steps"
+        if not change.raised:
+            log.info("alert %s cleared %s", alert.id, at)
+            control.emit(AlertCleared(clock, alert))
+            return
+        log.info("alert %s (%s) %s: %s. %s", alert.id, alert.severity, at, alert.evidence, alert.advice)
+        control.emit(AlertRaised(clock, alert))
+        if change.wants_distributions:
+            control.emit(DistributionsWanted(clock))
+
+    def _write(self) -> None:
+        text = files.strict_json(alerts_json(self.watch.alerts())) + "\n"
+        files.write_text(self._paths.inside(self._paths.alerts), text, durable=False)

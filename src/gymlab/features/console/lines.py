@@ -1,0 +1,85 @@
+"""What a run says where nothing can be redrawn: plain lines for people, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from gymlab.features.console.ansi import plain
+from gymlab.features.console.base import Console, first_line
+from gymlab.features.console.view import View, alert_line, evaluation_line
+from gymlab.training.events import (
+    AlertCleared,
+    AlertRaised,
+    Checkpointed,
+    Control,
+    Ended,
+    Evaluated,
+    Event,
+    Recorded,
+    Started,
+    Updated,
+)
+
+LINE_SECONDS = 5.0  # between plain lines
+
+
+class Lines(Console):
+    """One line every few seconds, one per evaluation and one per alert: for logs and pipes."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(notes)
+        self.view = View()
+        self._printed = time.monotonic()
+
+    def announce(self, parts: Any, notes: list[str]) -> None:
+        print(first_line(parts), flush=True)
+        for note in [*self.notes, *notes]:
+            print(f"note: {note}", flush=True)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Updated):
+            self.view.update(event)
+            if time.monotonic() - self._printed >= LINE_SECONDS:
+                self._print(self.view.line())
+        elif isinstance(event, Evaluated) and event.kind != "final":
+            self._print(evaluation_line(event))
+        elif isinstance(event, AlertRaised):
+            self._print(plain(alert_line(event, event.alert)))
+
+    def _print(self, text: str) -> None:
+        self._printed = time.monotonic()
+        print(text, flush=True)
+
+
+class JsonLines(Console):
+    """Every event that matters to a program, one JSON object a line."""
+
+    def announce(self, parts: Any, notes: list[str]) -> None:
+        self._write("ready", line=first_line(parts), notes=[*self.notes, *notes])
+
+    def __call__(self, event: Event, control: Control) -> None:
+        clock = event.clock._asdict()
+        if isinstance(event, Started):
+            self._write("started", **clock, resumed=event.resumed)
+        elif isinstance(event, Recorded):
+            for row in event.rows:
+                self._write("updated", **row.clock._asdict(), metrics=_finite(dict(row.metrics)))
+        elif isinstance(event, Evaluated):
+            self._write("evaluated", **clock, kind=event.kind, **event.evaluation.as_json())
+        elif isinstance(event, Checkpointed):
+            self._write("checkpoint", **clock, checkpoint=event.path.name, kinds=list(event.kinds))
+        elif isinstance(event, AlertRaised):
+            self._write("alert", **clock, alert=event.alert.as_json())
+        elif isinstance(event, AlertCleared):
+            self._write("alert cleared", **clock, alert=event.alert.as_json())
+        elif isinstance(event, Ended):
+            self._write("ended", **clock, reason=event.reason, status=event.status)
+
+    def _write(self, event: str, **fields: Any) -> None:
+        print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def _finite(row: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if abs(value) < float("inf") else None for name, value in row.items()}

@@ -1,0 +1,55 @@
+"""The run's score so far, with every evaluation: what reports compute at the end, on the way there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.clock import Clock
+from gymlab.runs.score import Evaluations, auc, steps_to_threshold
+from gymlab.training.events import Control, Evaluated, Event, Feature, Measured, Recorded
+
+
+class Score(Feature):
+    """`budget` is in env steps: the final evaluation is scored over it, those before it over what was done."""
+
+    name = "score"
+
+    def __init__(self, threshold: float | None, solved_by: str, budget: int) -> None:
+        self._threshold, self._solved_by, self._budget = threshold, solved_by, budget
+        self._first = math.nan
+        self._points: dict[int, float] = {}  # env steps -> the return that counts
+
+    def state(self) -> dict[str, Any]:
+        first = None if math.isnan(self._first) else self._first
+        points = [list(point) for point in self._points.items()]
+        return {"first": first, "points": points} if points or first is not None else {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._first = math.nan if state["first"] is None else state["first"]
+        self._points = {int(at): value for at, value in state["points"]}
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, Recorded) and math.isnan(self._first):
+            returns = [row.metrics.get("roll/return_mean", math.nan) for row in event.rows]
+            self._first = next((value for value in returns if math.isfinite(value)), math.nan)
+        elif isinstance(event, Evaluated) and event.clock.updates > 0:
+            self._evaluated(event, control)
+
+    def _evaluated(self, event: Evaluated, control: Control) -> None:
+        score = event.evaluation.judged_by(self._solved_by)
+        if not math.isfinite(score):
+            return
+        self._points[event.clock.env_steps] = score
+        horizon = self._budget if event.kind == "final" else event.clock.env_steps
+        control.emit(Measured(event.clock, self._scores(event.clock, horizon)))
+
+    def _scores(self, clock: Clock, horizon: int) -> dict[str, float]:
+        points = sorted((at, value) for at, value in self._points.items() if at <= clock.env_steps)
+        at, returns = np.array(points, np.float64).T
+        evaluations = Evaluations(at, returns, self._first)
+        area, reached = auc(evaluations, horizon), steps_to_threshold(evaluations, self._threshold)
+        found = {} if area is None else {"score/auc": area}
+        return found if reached is None else found | {"score/steps_to_threshold": float(reached)}

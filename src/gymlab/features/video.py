@@ -1,0 +1,268 @@
+"""Films of the policy at its first, best and final checkpoint, made by a process of its own while training goes on.
+
+Training never waits for it: of the policies that wait to be filmed the newest two are kept. At the end of a run it
+gets a little time to finish.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+from gymlab.core.clock import Clock
+from gymlab.core.errors import GymlabError
+from gymlab.runs import clips, files, tensors
+from gymlab.runs.checkpoint_folder import POLICY
+from gymlab.runs.paths import RunPaths
+from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Promoted, Started
+from gymlab.training.tensors import to_tensors
+
+log = logging.getLogger(__name__)
+OFF = "GYMLAB_VIDEO"  # "off": no films, whatever the recipes say
+RECORDER = "gymlab.replay.recorder"
+MOST_WAITING = 2
+FINISH_SECONDS = 30.0  # a film takes one or two; on a busy machine more
+HURRY_SECONDS = 0.5  # after a signal or an error
+KEPT = 8  # films of policies that were the best once
+
+Announce = Callable[[Path, Clock], None]  # a film, and the clocks of the policy in it
+
+
+@dataclass(frozen=True)
+class Filming:
+    """What is filmed."""
+
+    clips: tuple[str, ...] = ("first", "best", "final")  # and: evaluation
+    seed: int = 0  # of the evaluation whose first episode is played
+    sampled: bool = False
+    max_steps: int = 1000
+    fps: int = 30  # at most
+    cores: tuple[int, ...] | None = None  # None: those of this process
+
+
+class Waiting(NamedTuple):
+    policy: Path
+    clock: Clock
+    kinds: tuple[str, ...]
+
+
+class Video(Feature):
+    """To be left when the run is over, however it ended."""
+
+    name = "video"
+
+    def __init__(self, paths: RunPaths, filming: Filming, announce: Announce = lambda *_: None) -> None:
+        self._paths, self._filming, self._announce = paths, filming, announce
+        self._on = bool(filming.clips) and os.environ.get(OFF, "").lower() not in ("off", "0", "no")
+        self._recorder: Recorder | None = None
+        self._waiting: deque[Waiting] = deque()
+        self._at_work: Waiting | None = None
+        self.dropped = 0
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if not self._on:
+            return
+        if isinstance(event, Started):
+            clips.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
+            self._start()
+        elif isinstance(event, Promoted):
+            self._film(event.clock, event.path / POLICY, ("best",))
+        elif isinstance(event, Checkpointed):
+            first = ("first",) if event.clock.updates == 0 else ()
+            named = {"best": "best", "last": "final"}
+            self._film(event.clock, event.path / POLICY, (*first, *(named[k] for k in event.kinds if k in named)))
+        elif isinstance(event, Evaluated) and "evaluation" in self._filming.clips:
+            taken = control.snapshot()
+            self._film(taken.clock, tensors.encode(to_tensors(taken.policy)), ("evaluation",))
+        elif isinstance(event, Ended):
+            self.finish(FINISH_SECONDS, lambda: control.interrupted)
+        self._look()
+
+    def _start(self) -> None:
+        try:
+            for folder in (self._paths.videos, self._paths.rollouts):
+                self._paths.inside(folder).mkdir(exist_ok=True)
+            self._recorder = Recorder(self._paths, self._filming)
+        except (OSError, GymlabError) as error:
+            self._give_up(str(error))
+
+    def _film(self, clock: Clock, policy: Path | bytes, kinds: tuple[str, ...]) -> None:
+        """Keep a policy for the recorder. One that waits already, or is filmed, is only called by another name too."""
+        kinds = tuple(kind for kind in kinds if kind in self._filming.clips)
+        if not kinds or self._recorder is None:
+            return
+        for place, other in enumerate(self._waiting):
+            if other.clock.env_steps == clock.env_steps:
+                self._waiting[place] = other._replace(kinds=_joined(other.kinds, kinds))
+                return
+        if self._at_work is not None and self._at_work.clock.env_steps == clock.env_steps:
+            self._at_work = self._at_work._replace(kinds=_joined(self._at_work.kinds, kinds))
+            return
+        for clip in clips.scan(self._paths):
+            if clip.env_steps == clock.env_steps:
+                clips.add_kinds(clip, kinds)
+                return
+        try:
+            self._waiting.append(Waiting(self._kept(policy, clock), clock, kinds))
+        except OSError as error:
+            log.warning("the policy at %d env_steps is not filmed: %s", clock.env_steps, error)
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft().policy.unlink(missing_ok=True)
+            self.dropped += 1
+
+    def _kept(self, policy: Path | bytes, clock: Clock) -> Path:
+        """The policy under a name of its own: checkpoints are pruned."""
+        target = self._paths.videos / f".policy{files.TEMP_MARK}{clock.env_steps}"
+        target.unlink(missing_ok=True)
+        if isinstance(policy, bytes):
+            target.write_bytes(policy)
+        else:
+            try:
+                os.link(policy, target)
+            except OSError:  # a file system without links
+                target.write_bytes(policy.read_bytes())
+        return target
+
+    def _look(self) -> None:
+        """Take what the recorder has done, and give it the next policy."""
+        recorder = self._recorder
+        while recorder is not None and (told := recorder.told()) is not None:
+            self._hear(told)
+            recorder = self._recorder
+        if recorder is not None and self._at_work is None and self._waiting:
+            self._at_work = self._waiting.popleft()
+            recorder.ask(self._at_work)
+
+    def _hear(self, told: dict[str, Any]) -> None:
+        done, self._at_work = self._at_work, None
+        if "note" in told:
+            self._at_work = done
+            log.info("no films: %s", told["note"])
+        elif "over" in told:
+            self._at_work = done
+            self._give_up(str(told["over"]))
+        elif done is not None:
+            done.policy.unlink(missing_ok=True)
+            if "failed" in told:
+                log.warning("the policy at %d env_steps is not filmed: %s", done.clock.env_steps, told["failed"])
+            elif told["film"] is not None:
+                self._take(Path(told["film"]), done)
+
+    def _take(self, film: Path, done: Waiting) -> None:
+        found = clips.scan(self._paths)
+        for clip in found:
+            if clip.path.name == film.name:
+                clips.add_kinds(clip, done.kinds)
+        spare = [clip for clip in found if not {"first", "final"} & {*clip.kinds}]
+        clips.remove(self._paths, spare[:-KEPT])
+        log.info("film of %d env_steps: %s", done.clock.env_steps, film.name)
+        self._announce(self._paths.videos / film.name, done.clock)
+
+    def _give_up(self, why: str) -> None:
+        """The run goes on without films."""
+        log.info("no more films: %s", why)
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.kill()
+        for left in [*self._waiting, *([self._at_work] if self._at_work else [])]:
+            left.policy.unlink(missing_ok=True)
+            self.dropped += 1
+        self._waiting.clear()
+        self._at_work = None
+
+    def finish(self, seconds: float, hurried: Callable[[], bool] = lambda: False) -> None:
+        """Let the recorder film what waits, for a limited time, and end it."""
+        if self._recorder is None:
+            return
+        began = time.monotonic()
+        self._look()
+        while self._recorder is not None and (self._at_work or self._waiting):
+            left = began + (min(seconds, HURRY_SECONDS) if hurried() else seconds) - time.monotonic()
+            if left <= 0:
+                self._give_up("there was no time for the last one: `gymlab video` makes it")
+            elif (told := self._recorder.told(min(left, 0.1))) is not None:
+                self._hear(told)
+                self._look()
+        if self._recorder is not None:
+            self._recorder.kill()
+            self._recorder = None
+        for folder in (self._paths.videos, self._paths.rollouts):
+            files.sweep_temp_files(folder)
+        if self.dropped:
+            log.info("%d policies were not filmed: recording took longer than training", self.dropped)
+            self.dropped = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self.finish(HURRY_SECONDS if error is not None else FINISH_SECONDS)
+
+
+def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*one, *other]))
+
+
+class Recorder:
+    """The process that plays and films. It ends when its parent does."""
+
+    def __init__(self, paths: RunPaths, filming: Filming) -> None:
+        environ = {**os.environ, "JAX_PLATFORMS": "cpu"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", RECORDER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            encoding="utf-8",
+            start_new_session=True,  # a signal is for the run, which says when to stop
+        )
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        assert self._process.stdout is not None
+        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+        self._send({"run": str(paths.root.resolve()), **asdict(filming)})
+
+    def ask(self, waiting: Waiting) -> None:
+        self._send({"policy": str(waiting.policy.resolve()), "clock": waiting.clock._asdict(), "kinds": waiting.kinds})
+
+    def told(self, seconds: float = 0.0) -> dict[str, Any] | None:
+        """The next answer, if there is one (in time)."""
+        with contextlib.suppress(queue.Empty):
+            return self._answers.get(timeout=seconds) if seconds > 0 else self._answers.get_nowait()
+        return None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                if pipe is not None:
+                    pipe.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError, ValueError):  # one that is gone is heard of by `_listen`
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def _listen(self, pipe: IO[str]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for line in pipe:
+                self._answers.put(json.loads(line))
+        self._answers.put({"over": "the recorder has ended"})

@@ -1,0 +1,1 @@
+"""Pictures of episodes: taking them, writing on them, and films made of them."""

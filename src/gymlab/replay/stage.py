@@ -1,0 +1,140 @@
+"""Everything needed to play one episode with a policy: the real env as evaluation makes it, and the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+from gymlab.core.types import Array, Rollout, Spaces, Tree, VecStep
+from gymlab.envs.engines.gymnasium import GymnasiumEngine
+from gymlab.envs.make import Env, import_all, make_env, split_wrappers
+from gymlab.envs.settings import EnvSettings
+from gymlab.envs.stacks import evaluation_settings
+from gymlab.envs.wrappers.transform import transformed
+from gymlab.experiment.build import make_agent
+from gymlab.experiment.jax_setup import set_up_jax
+from gymlab.policies.distributions import Categorical
+from gymlab.policies.normaliser import Normalising
+from gymlab.recipes.schema import Recipe
+from gymlab.recipes.secrets import require_secrets
+from gymlab.recipes.settings_file import cache_folder
+from gymlab.rollout.table import Actor, Episode, Judgement, Moment, Wanted, play
+from gymlab.training.agent import Agent
+from gymlab.training.state import Policy
+from gymlab.training.tensors import Tensors, from_tensors
+
+MakeEnv = Callable[[EnvSettings], Env]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A recipe's env and forward pass, ready for any policy of that recipe."""
+
+    recipe: Recipe
+    env: Env
+    spaces: Spaces  # as the policy sees them
+    agent: Agent
+    actor: Actor
+    judged: Judgement
+    labels: tuple[str, ...]
+
+    def policy(self, tensors: Tensors) -> Policy:
+        """A saved policy."""
+        return from_tensors(_blank_policy(self.agent), tensors)
+
+    def engine(self, seed: int) -> GymnasiumEngine:
+        """The env as the first one of an evaluation with this seed."""
+        return _engine(self.recipe, self.env, seed)
+
+    def play(
+        self, policy: Policy, wanted: Wanted, on_moment: Callable[[Moment], None] = lambda _: None, *, episode: int = 0
+    ) -> Episode:
+        """One episode of an evaluation with this seed; labels are the stage's."""
+        engine = _Begins(self.engine(wanted.seed), episode)
+        return play(engine, self.actor, policy, self.judged, wanted._replace(labels=self.labels), on_moment)
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class _Begins:
+    """An engine that begins with a certain episode."""
+
+    def __init__(self, engine: GymnasiumEngine, episode: int) -> None:
+        self.spaces, self.step = engine.spaces, engine.step
+        self._engine, self._episode = engine, episode
+
+    def reset(self) -> VecStep:
+        return self._engine.reset(self._episode)
+
+
+def open_stage(recipe: Recipe, make: MakeEnv = make_env) -> Stage:
+    """The env of a recipe as evaluation sees it; `make` may put a camera on it."""
+    require_secrets(recipe)
+    set_up_jax(cache_folder())
+    import_all(recipe.imports)
+    env = make(evaluation_settings(recipe.env))
+    _, transforms = split_wrappers(evaluation_settings(recipe.env))
+    spaces = transformed(_engine(recipe, env, 0).spaces, transforms)
+    agent = make_agent(recipe, spaces)
+    actor = Actor(agent.act, _outlook(agent), agent.algorithm.initial_carry, transforms)
+    labels = action_labels(spaces.action, recipe.env.actions, env)
+    return Stage(recipe, env, spaces, agent, actor, judgement(recipe, agent), labels)
+
+
+def _engine(recipe: Recipe, env: Env, seed: int) -> GymnasiumEngine:
+    return GymnasiumEngine(evaluation_settings(recipe.env), 1, seed, evaluation=True, factory=lambda _: env)
+
+
+def action_labels(space: Any, named: Sequence[str] | None, env: Env) -> tuple[str, ...]:
+    """Names of the discrete actions: the recipe's, the game's own, or numbers. Of others: the recipe's, if any."""
+    if not isinstance(space, gym_spaces.Discrete):
+        return tuple(named or ())
+    meanings: Any = getattr(env.unwrapped, "get_action_meanings", lambda: ())
+    given = tuple(named or ()) or tuple(str(name).lower() for name in meanings())
+    return given if len(given) == space.n else tuple(str(int(space.start) + i) for i in range(int(space.n)))
+
+
+def judgement(recipe: Recipe, agent: Agent) -> Judgement:
+    """How the recipe's algorithm judges returns, at the end of its schedules."""
+    settings, normalising = recipe.algorithm.settings, agent.normalising
+    values = {name: schedule.at(1.0) for name, schedule in settings.schedules().items()}
+    # Rewards as learning sees them; there are no observations to normalise along with them.
+    rewards = Normalising(normalising.space, obs=False, reward=normalising.reward, clip=normalising.clip)
+    nothing = Rollout(**dict.fromkeys(Rollout._fields, ()))  # type: ignore[arg-type]
+
+    def learnt(policy: Policy, reward: Array) -> Array:
+        return rewards.seen(policy.normaliser, nothing._replace(train_reward=reward)).train_reward
+
+    baseline = getattr(settings, "baseline", "value")
+    return Judgement(values["gamma"], values.get("gae_lambda", 1.0), str(baseline), learnt)
+
+
+def _outlook(agent: Agent) -> Callable[[Tree, Tree], dict[str, Array]]:
+    """What the policy thinks of states: their value and, where they can be counted, each action's probability."""
+    network = getattr(agent.algorithm, "network", None)
+
+    def look(policy: Policy, obs: Tree) -> dict[str, Array]:
+        if network is None:  # an algorithm of a user's own
+            return {}
+        chosen, value = network(policy.weights).both(agent.normalising.observe(policy.normaliser, obs))
+        told = {"value": value}
+        return told | {"probabilities": jnp.exp(chosen.log_p)} if isinstance(chosen, Categorical) else told
+
+    return look
+
+
+def _blank_policy(agent: Agent) -> Policy:
+    """A policy of the right shape, without computing one."""
+
+    def make(key: Array) -> Policy:
+        return Policy(agent.algorithm.weights(agent.algorithm.init(key, (1,))), agent.normalising.init())
+
+    shapes = jax.eval_shape(make, jax.random.key(0))
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)

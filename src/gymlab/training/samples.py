@@ -1,0 +1,66 @@
+"""Histograms and quantiles of many vectors at once, from a bounded sample of each: traced, with fixed shapes."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from gymlab.core.types import Array
+
+SAMPLES = 512  # of each vector at most: what is drawn of a longer one is fixed, so that it is the same in every run
+BINS = 32
+Named = tuple[tuple[str, ...], Array]  # some numbers in one array, and what they are called
+QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
+
+
+def chosen(length: int, most: int = SAMPLES) -> np.ndarray | None:
+    """Which places of a long axis to look at, in order; None where it is short enough to take all.
+
+    They are scattered, not evenly spaced: what repeats along the axis must not be missed.
+    """
+    if length <= most:
+        return None
+    return np.sort(np.random.default_rng(0).choice(length, most, replace=False)).astype(np.int32)
+
+
+def sampled(values: Array) -> Array:
+    """At most SAMPLES of an array's numbers."""
+    flat = values.ravel().astype(jnp.float32)
+    places = chosen(flat.size)
+    return flat if places is None else flat[places]
+
+
+def stacked(vectors: list[Array], blank: float = 0.0) -> Array:
+    """(vectors, the longest) numbers, the shorter ones filled up."""
+    longest = max(len(vector) for vector in vectors)
+    parts = [part for v in vectors for part in (v, jnp.full(longest - len(v), blank, jnp.float32)) if len(part)]
+    return jnp.concatenate(parts).reshape(len(vectors), longest)
+
+
+def histograms(vectors: list[Array], counted: dict[int, Array] | None = None) -> Array:
+    """(vectors, 2 + BINS): low, high and counts of each; `counted` masks the numbers of some, by place in the list.
+
+    All counts are 0 where there was nothing to count.
+    """
+    values = stacked(vectors)
+    inside = jnp.asarray(np.arange(values.shape[1]) < np.array([[len(vector)] for vector in vectors]))
+    for place, mask in (counted or {}).items():
+        inside = inside.at[place, : len(mask)].set(mask)
+    low = jnp.min(jnp.where(inside, values, jnp.inf), 1, keepdims=True)
+    high = jnp.max(jnp.where(inside, values, -jnp.inf), 1, keepdims=True)
+    width = jnp.where(high > low, high - low, 1.0)
+    bins = jnp.clip((values - low) / width * BINS, 0, BINS - 1).astype(jnp.int32)
+    bins = jnp.where(inside, bins, BINS)
+    counts = jnp.sum(bins[:, :, None] == jnp.arange(BINS), 1)
+    return jnp.concatenate([low, high, counts.astype(jnp.float32)], 1)
+
+
+def quantiles(vectors: list[Array]) -> Array:
+    """(vectors, QUANTILES) of vectors of at most SAMPLES numbers, interpolated between neighbours."""
+    ordered = jnp.sort(stacked(vectors, jnp.inf))
+    last = np.array([[len(vector) - 1] for vector in vectors])
+    at = np.array(list(QUANTILES.values())) * last
+    below = at.astype(np.int32)
+    rows, above = np.arange(len(vectors))[:, None], np.minimum(below + 1, last)
+    share = (at - below).astype(np.float32)
+    return ordered[rows, below] * (1 - share) + ordered[rows, above] * share

@@ -1,0 +1,84 @@
+"""One row for several updates: what it holds of each metric is declared in the catalogue, its clock is the last's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from gymlab.core.histogram import Histogram
+from gymlab.core.metrics.catalogue import metric
+from gymlab.core.metrics.metric import Fold
+from gymlab.training.events import UpdateRow
+
+_JOINED: dict[Fold, Callable[[float, float], float]] = {
+    "mean": lambda total, value: total + value,
+    "sum": lambda total, value: total + value,
+    "min": min,
+    "max": max,
+    "last": lambda _, value: value,
+}
+
+
+@cache
+def _fold(name: str) -> Fold:
+    return metric(name).folded
+
+
+class Thinning:
+    """Closes a row at every `every`-th update and at the last one. The open one is a value that can be saved."""
+
+    def __init__(self, every: int, last: int | None = None) -> None:
+        self.every, self._last = every, last
+        self._values: dict[str, tuple[float, int]] = {}  # joined so far, and how many
+        self._histograms: Mapping[str, Histogram] = {}
+
+    def add(self, row: UpdateRow) -> UpdateRow | None:
+        """The row that ends with this update, if one does."""
+        if self.every == 1 and not self._values:
+            return row
+        for name, value in row.metrics.items():
+            self.join(name, value)
+        self._histograms = {**self._histograms, **row.histograms}
+        if row.clock.updates % self.every and row.clock.updates != self._last:
+            return None
+        closed = self.so_far(row)
+        self._values, self._histograms = {}, {}
+        return closed
+
+    def join(self, name: str, value: float) -> None:
+        """Add a value to the open row. What is no number counts only where there is nothing else."""
+        before, count = self._values.get(name, (value, 0))
+        if value == value and before == before:  # noqa: PLR0124 - the quickest test for NaN
+            joined = value if not count else _JOINED[_fold(name)](before, value)
+            self._values[name] = (joined, count + 1)
+        elif value == value or not count or _fold(name) == "last":  # noqa: PLR0124
+            self._values[name] = (value, 1)
+
+    def so_far(self, row: UpdateRow) -> UpdateRow:
+        """The open row as it stands, at the clock of its newest update."""
+        values = {
+            name: total / count if _fold(name) == "mean" else total for name, (total, count) in self._values.items()
+        }
+        return UpdateRow(row.clock, values, self._histograms)
+
+    @property
+    def open(self) -> bool:
+        return bool(self._values)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of the open row: everything but what differs from machine to machine."""
+        kept = {name: pair for name, pair in self._values.items() if not name.startswith(("time/", "sys/"))}
+        if not kept:
+            return {}
+        return {
+            "values": {name: [total.hex(), count] for name, (total, count) in kept.items()},
+            "histograms": {name: [bars.low, bars.high, list(bars.counts)] for name, bars in self._histograms.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self._values = {name: (float.fromhex(total), count) for name, (total, count) in state["values"].items()}
+        self._histograms = {
+            name: Histogram(low, high, tuple(counts)) for name, (low, high, counts) in state["histograms"].items()
+        }

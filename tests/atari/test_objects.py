@@ -1,0 +1,204 @@
+"""Object features of Pong and Breakout: what they say is what the picture shows, in every frame."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gymlab.core.errors import UserError
+from gymlab.envs.engines.gymnasium import GymnasiumEngine
+from gymlab.envs.games.atari.console import noop_count
+from gymlab.envs.make import make_env
+from gymlab.envs.settings import EnvSettings
+from tests.stepping import actions, play
+
+pytest.importorskip("ale_py", reason="pip install 'gymlab[atari]'")
+
+PONG, BREAKOUT = "ALE/Pong-v5", "ALE/Breakout-v5"
+RED = (200, 72, 72)
+# Per object: its colour, and the rows and columns in which nothing else has it.
+COLOURS = {
+    PONG: {
+        "player": ((92, 186, 92), slice(34, 194), slice(136, 148)),
+        "enemy": ((213, 130, 74), slice(34, 194), slice(12, 24)),
+        "ball": ((236, 236, 236), slice(34, 194), slice(0, 160)),
+    },
+    BREAKOUT: {"paddle": (RED, slice(189, 193), slice(8, 152)), "ball": (RED, slice(93, 189), slice(8, 152))},
+}
+EXTENT = {"player": (4, 16), "enemy": (4, 16), "ball": (2, 4), "paddle": (16, 4)}  # width, height
+
+
+def made(game: str, **given: Any) -> Any:
+    return make_env(EnvSettings(id=game, wrappers=({"objects": given},)), render_mode="rgb_array")
+
+
+def follow(env: Any, rng: np.random.Generator) -> int:
+    """Keeps the ball in play most of the time, so that it is seen everywhere."""
+    spots = dict(zip([seen.name for seen in env.game.objects], env.positions(), strict=True))
+    if rng.random() < 0.2 or spots["ball"] is None:
+        return int(rng.integers(3))
+    if "paddle" in spots:
+        return 1 if spots["ball"][0] > spots["paddle"][0] + 6 else 2
+    return 2 if spots["player"] is None or spots["ball"][1] > spots["player"][1] + 6 else 1
+
+
+def in_picture(picture: np.ndarray, game: str, name: str) -> tuple[int, int] | None:
+    colour, rows, columns = COLOURS[game][name]
+    found = np.argwhere((picture[rows, columns] == colour).all(-1))
+    return None if len(found) == 0 else (found[:, 1].min() + columns.start, found[:, 0].min() + rows.start)
+
+
+@pytest.mark.parametrize("game", [PONG, BREAKOUT])
+def test_positions_are_within_two_pixels_of_what_the_picture_shows(game: str) -> None:
+    env, rng = made(game), np.random.default_rng(0)
+    env.reset(seed=1)
+    compared = dict.fromkeys(COLOURS[game], 0)
+    for _ in range(500):
+        _, _, terminated, truncated, _ = env.step(follow(env, rng))
+        if terminated or truncated:
+            env.reset()
+        picture, ball = env.render(), env.positions()[-1]
+        for seen, spot in zip(env.game.objects, env.positions(), strict=True):
+            shown = in_picture(picture, game, seen.name)
+            _, rows, columns = COLOURS[game][seen.name]
+            if shown is None or spot is None:
+                continue  # drawn every other frame, or not drawn before the first serve
+            if seen.name == "paddle" and ball is not None and ball[1] > 180:
+                continue  # a falling ball beside it has its colour
+            # What sticks out of the field is not drawn.
+            expected = max(spot[0], columns.start), max(spot[1], rows.start)
+            wide = EXTENT[seen.name]
+            if spot[1] > rows.stop - 2 or spot[0] + wide[0] <= columns.start:
+                continue
+            for axis in seen.axes:
+                i = "xy".index(axis)
+                assert abs(shown[i] - expected[i]) <= 2, (seen.name, shown, spot)
+            compared[seen.name] += 1
+    assert min(compared.values()) > 250, compared
+
+
+@pytest.mark.parametrize("game", [PONG, BREAKOUT])
+def test_nothing_that_is_played_leaves_the_space_or_fails(game: str) -> None:
+    # 2,500 decisions of four frames; an object that is not there says so and is nowhere.
+    env, rng = made(game), np.random.default_rng(1)
+    obs, _ = env.reset(seed=0)
+    names, missing = list(env.names), 0
+    for t in range(2_500):
+        obs, _, terminated, truncated, _ = env.step(rng.integers(3) if t % 1000 < 500 else follow(env, rng))
+        assert env.observation_space.contains(obs)
+        assert obs[-3:].sum() == 1.0
+        for seen in env.game.objects:
+            if not obs[names.index(f"{seen.name}_visible")]:
+                missing += 1
+                assert not any(obs[names.index(f"{seen.name}_{axis}")] for axis in seen.axes)
+                assert not any(obs[names.index(f"{seen.name}_v{axis}")] for axis in seen.axes)
+        if terminated or truncated:
+            env.reset()
+    assert missing > 30
+
+
+def test_memory_of_any_content_is_read_without_an_error() -> None:
+    for game in (PONG, BREAKOUT):
+        reads = [seen.read for seen in made(game).game.objects]
+        rng = np.random.default_rng(2)
+        for ram in (np.zeros(128, np.uint8), np.full(128, 255, np.uint8), *rng.integers(0, 256, (50, 128), np.uint8)):
+            assert all(spot is None or len(spot) == 2 for spot in (read(ram) for read in reads))
+
+
+def test_velocities_are_the_way_since_the_last_decision() -> None:
+    env = made(PONG, repeat_action_probability=0.0)
+    names, seen, checked = list(env.names), [], 0
+    env.reset(seed=3)
+    for t in range(300):
+        obs, *_ = env.step(t // 7 % 3)
+        seen.append((env.positions()[2], obs[names.index("ball_vx")], obs[names.index("ball_vy")]))
+    for (before, *_), (now, vx, vy) in pairwise(seen):
+        if before is not None and now is not None and abs(now[0] - before[0]) < 16:
+            assert np.allclose([vx, vy], [(now[0] - before[0]) / 16, (now[1] - before[1]) / 16])
+            checked += 1
+    assert checked > 100
+
+
+def test_the_three_actions_move_the_paddle_as_they_are_called() -> None:
+    env = made(PONG, repeat_action_probability=0.0)
+    assert env.action_labels == ("stay", "up", "down")
+    env.reset(seed=0)
+    height = []
+    for action in (1, 2):
+        for _ in range(30):
+            env.step(action)
+        height.append(env.positions()[0][1])
+    assert height[0] < height[1]  # rows are counted from above
+    env = made(BREAKOUT, repeat_action_probability=0.0)
+    env.reset(seed=0)
+    place = []
+    for action in (1, 2):
+        for _ in range(40):
+            env.step(action)
+        place.append(env.positions()[0][0])
+    assert place[0] > place[1]
+
+
+def test_breakout_serves_by_itself() -> None:
+    env = made(BREAKOUT, fire_reset=False, noop_max=0, repeat_action_probability=0.0)
+    env.reset(seed=0)
+    assert env.positions()[1] is None
+    for _ in range(10):
+        env.step(0)
+    assert env.positions()[1] is not None
+
+
+def test_an_episode_is_a_function_of_its_seed_and_actions_however_sticky() -> None:
+    settings = EnvSettings(id=PONG, wrappers=("objects",))
+    with GymnasiumEngine(settings, 1, 5) as engine, GymnasiumEngine(settings, 1, 5) as other:
+        engine.reset()
+        engine.reset()  # the second episode: nothing of the first one may matter
+        moves = actions(engine, 150)
+        play(engine, moves[:100])
+        kept = engine.snapshot()
+        then = play(engine, moves[100:])
+        restored = other.restore(kept)
+        assert restored.exact, restored.reason
+        assert play(other, moves[100:]) == then
+
+
+def test_sticky_actions_are_off_where_the_recipe_says_so() -> None:
+    def trace(seed: int, sticky: float) -> bytes:
+        env = made(PONG, repeat_action_probability=sticky, noop_max=0)
+        env.reset(seed=seed)
+        return np.stack([env.step(t // 3 % 3)[0] for t in range(60)]).tobytes()
+
+    assert trace(1, 0.0) == trace(2, 0.0)
+    assert len({trace(1, 0.25), trace(2, 0.25), trace(1, 0.0)}) == 3
+    assert trace(1, 0.25) == trace(1, 0.25)
+
+
+def test_every_value_is_in_the_record_of_the_stack() -> None:
+    record = made(PONG, repeat_action_probability=0.0)._saved_kwargs
+    assert record == {
+        "frameskip": 4, "repeat_action_probability": 0.0, "noop_max": 30, "fire_reset": True, "episodic_life": False,
+        "full_action_space": False,
+    }  # fmt: skip
+    assert made(PONG)._saved_kwargs["repeat_action_probability"] == 0.25  # as registered
+    old = made("PongNoFrameskip-v4")._saved_kwargs
+    assert (old["frameskip"], old["repeat_action_probability"]) == (4, 0.0)
+
+
+def test_starts_are_spread_over_the_idle_frames() -> None:
+    counts = [noop_count(seed, 30) for seed in range(300)]
+    assert (min(counts), max(counts)) == (0, 29)
+    assert noop_count(5, 0) == 0
+
+
+def test_what_cannot_be_done_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="unknown argument 'stickyness'"):
+        made(PONG, stickyness=1)
+    with pytest.raises(UserError, match=r"repeat_action_probability=1.5: Input should be less than 1"):
+        made(PONG, repeat_action_probability=1.5)
+    with pytest.raises(UserError, match="does not know the memory of 'seaquest': choose one of: breakout, pong"):
+        made("ALE/Seaquest-v5")
+    with pytest.raises(UserError, match="needs an ALE game"):
+        made("CartPole-v1")

@@ -1,0 +1,1 @@
+from tests.film.filmed import solved_run  # noqa: F401
