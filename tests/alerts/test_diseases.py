@@ -55,7 +55,9 @@ def alerts_of(name, folder, *more, **options):
     return json.loads((result.run_dir / "alerts.json").read_text())["alerts"]
 
 
-@pytest.mark.parametrize("disease", QUICK)
+@pytest.mark.parametrize(
+    "disease", [pytest.param(name, marks=pytest.mark.slow if "grow" in name else []) for name in QUICK]
+)
 def test_a_sick_run_raises_its_alerts(disease, tmp_path):
     found = {alert["id"]: alert for alert in alerts_of(disease, tmp_path)}
     assert QUICK[disease][-1] <= found.keys()

@@ -146,7 +146,7 @@ def test_stopped_aside_a_run_ends_with_the_confirmed_checkpoint(folder, cli):
     assert again.greedy.n == 4
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_evaluation_begins_where_training_has_come_part_of_the_way(mode, folder, cli):
     """A fifth of the way to 500 is a training return of 100, reached within these 60k steps but not at once."""
     done = cli("train", *RUN, "eval.start_at=0.2", f"eval.mode={mode}", "--run-id", "one")

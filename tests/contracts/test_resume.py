@@ -45,7 +45,11 @@ def kill_in_the_middle(arguments, folder, rng):
     return alive
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+# Each case compiles programs of its own; the long suite kills runs of all of them many times.
+LONG = ("lunar lander host", "frozen lake reinforce")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in LONG else []) for case in CASES])
 def test_kill_minus_nine_and_resume_is_exact(case, folder):
     rng = random.Random(case)
     whole = gymlab("train", *CASES[case], "--run-id", "whole", "--json", cwd=folder)

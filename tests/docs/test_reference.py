@@ -31,7 +31,7 @@ ELSEWHERE = {
     "opt/dead_units", "opt/dead_units/*",  # ReLU
     "score/steps_to_threshold",  # a threshold that was reached
     "sys/skipped_updates", "sys/gpu_memory", "sys/gpu_load", "sys/rss", "sys/cpu", "time/compile",
-    "eval/greedy_truncated", "eval/sampled_truncated", "time/evaluate_wait", "sys/trackers_down",
+    "time/evaluate_wait", "sys/trackers_down",
 }  # fmt: skip
 TINY = ["n_envs=2", "n_steps=8", "budget=32", "policy.hidden=[4]", "eval.episodes=2", "eval.final_episodes=2"]
 

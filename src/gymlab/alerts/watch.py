@@ -12,7 +12,8 @@ from gymlab.alerts.case import Case
 from gymlab.alerts.rule import Evidence, Memory, Row, Rule
 from gymlab.core.clock import Clock
 
-_CARRIED = ("time/progress", "roll/return_mean")  # known from the last row where an evaluation has none of its own
+# Known from the last row where an evaluation has none of its own, and across a resume.
+_CARRIED = ("time/progress", "roll/return_mean", "roll/return_min")
 
 
 class Change(NamedTuple):
@@ -102,7 +103,7 @@ class Watch:
     def state(self) -> dict[str, Any]:
         """All that is needed to go on, as JSON; what was found about the machine is left out."""
         rules = [rule for rule in self.rules if not rule.of_machine]
-        needed = {name for rule in rules for name in rule.exact} | {"time/progress"}
+        needed = {name for rule in rules for name in rule.exact} | {*_CARRIED}
         row = {name: value for name, value in self._row.items() if name in needed and math.isfinite(value)}
         known = {rule.id: self._tracks[rule.id] for rule in rules}
         tracks = {name: track.as_json() for name, track in known.items() if track.judged or track.memory}

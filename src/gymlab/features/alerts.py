@@ -26,6 +26,7 @@ from gymlab.training.events import (
 )
 
 log = logging.getLogger(__name__)
+PREFLIGHT = {"env/copies"}  # judged with the first row, whatever rows are told together
 Preflight = Callable[[], dict[str, float]]  # metrics of the first row, found before it
 
 
@@ -51,11 +52,11 @@ class Alerts(Feature):
             self._write()
         elif isinstance(event, Recorded):
             for row in event.rows:
-                self._fold(row.clock, row.metrics, control)
-            if self._first and event.rows:
-                control.emit(Measured(event.rows[0].clock, self._first))
-                self._first = {}
-        elif isinstance(event, Measured) and event.clock.updates > 0:
+                found, self._first = self._first, {}
+                self._fold(row.clock, {**row.metrics, **found}, control)
+                if found:
+                    control.emit(Measured(row.clock, found))
+        elif isinstance(event, Measured) and event.clock.updates > 0 and not event.metrics.keys() <= PREFLIGHT:
             self._fold(event.clock, event.metrics, control)
         elif isinstance(event, Checkpointed | Ended):
             self._write()

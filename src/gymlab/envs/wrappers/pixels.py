@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
+from gymlab.core.types import Array
 from gymlab.envs.wrappers.images import brightness, shrink
 
 
@@ -22,16 +23,21 @@ class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: gymnasium.Env[Any, Any],
         size: int | list[int] | tuple[int, int] = 84,
         rows: list[float] | tuple[float, float] = (0.0, 1.0),
+        *,
+        invert: bool = False,
     ) -> None:
-        """`size` is height and width, or one number for both; `rows` the part of the picture's height that is kept."""
-        RecordConstructorArgs.__init__(self, size=size, rows=rows)
+        """`size` is height and width, or one number for both; `rows` the part of the picture's height that is kept.
+
+        `invert` where the background is white: networks learn from what is not 0.
+        """
+        RecordConstructorArgs.__init__(self, size=size, rows=rows, invert=invert)
         gymnasium.Wrapper.__init__(self, env)
         height, width = size if isinstance(size, list | tuple) else (size, size)
         if min(height, width) < 1 or not 0 <= rows[0] < rows[1] <= 1:
             raise ValueError(f"size={size!r} must be positive and rows={rows!r} rise from 0 to 1")
         if env.render_mode != "rgb_array":
             raise ValueError(f"{env} must be made with render_mode rgb_array, it is {env.render_mode!r}")
-        self._size, self._rows = (int(height), int(width)), rows
+        self._size, self._rows, self._invert = (int(height), int(width)), rows, invert
         self.observation_space = spaces.Box(0, 255, self._size, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -42,7 +48,8 @@ class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         _, reward, terminated, truncated, info = self.env.step(action)
         return self._picture(), reward, terminated, truncated, info
 
-    def _picture(self) -> np.ndarray:
+    def _picture(self) -> Array:
         picture = np.asarray(self.env.render())
         first, last = (round(len(picture) * share) for share in self._rows)
-        return shrink(brightness(picture[first:last]), self._size)
+        small = shrink(brightness(picture[first:last]), self._size)
+        return 255 - small if self._invert else small

@@ -27,6 +27,7 @@ def measured(evaluation: Evaluation, seconds: float) -> dict[str, float]:
             f"eval/{mode}_std": score.std,
             f"eval/{mode}_length": score.length,
             f"eval/{mode}_episodes": float(score.n),
+            f"eval/{mode}_truncated": score.truncated / max(score.n, 1),
         }
     return values
 
