@@ -1,0 +1,89 @@
+"""Estimates from few numbers: the interquartile mean, bootstrap intervals, and how two sets of runs compare.
+
+The interquartile mean and stratified bootstrap follow Agarwal et al. 2021 (arXiv 2108.13264).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+Statistic = Callable[[Numbers], Numbers]  # of the last axis
+
+
+class Estimate(NamedTuple):
+    """A value and the interval that a bootstrap gives it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def iqm(values: npt.ArrayLike) -> Numbers:
+    """The mean of the middle half, over the last axis: a quarter of the numbers is cut from each end, rounded down."""
+    ordered = np.sort(np.asarray(values, np.float64), axis=-1)
+    count = ordered.shape[-1]
+    if not count:
+        raise ValueError("the interquartile mean of no numbers")
+    cut = count // 4
+    return np.asarray(ordered[..., cut : count - cut].mean(axis=-1))
+
+
+def mean(values: npt.ArrayLike) -> Numbers:
+    return np.asarray(np.mean(np.asarray(values, np.float64), axis=-1))
+
+
+def estimate(
+    values: npt.ArrayLike, statistic: Statistic = iqm, *, level: float = 0.95, resamples: int = 5000, seed: int = 0
+) -> Estimate:
+    """A statistic of one set of numbers with its percentile bootstrap interval."""
+    return stratified([np.asarray(values, np.float64)], statistic, level=level, resamples=resamples, seed=seed)
+
+
+def stratified(
+    groups: Sequence[npt.ArrayLike],
+    statistic: Statistic = iqm,
+    *,
+    level: float = 0.95,
+    resamples: int = 5000,
+    seed: int = 0,
+) -> Estimate:
+    """A statistic of several groups (tasks) pooled; each is resampled within itself, so none gains weight by chance."""
+    strata = [np.asarray(group, np.float64) for group in groups]
+    draws = _resampled(strata, resamples, np.random.default_rng(seed))
+    low, high = np.quantile(statistic(draws), [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(statistic(np.concatenate(strata))), float(low), float(high))
+
+
+def difference(
+    ours: npt.ArrayLike,
+    theirs: npt.ArrayLike,
+    statistic: Statistic = iqm,
+    *,
+    level: float = 0.95,
+    resamples: int = 5000,
+    seed: int = 0,
+) -> Estimate:
+    """How much larger a statistic is of one set than of another, both resampled."""
+    one, other = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    rng = np.random.default_rng(seed)
+    draws = statistic(_resampled([one], resamples, rng)) - statistic(_resampled([other], resamples, rng))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(statistic(one) - statistic(other)), float(low), float(high))
+
+
+def probability_of_improvement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
+    """How often a run of one set beats a run of the other; a tie counts half (Mann-Whitney's U, divided by all pairs)."""
+    one, other = np.asarray(ours, np.float64)[:, None], np.asarray(theirs, np.float64)[None, :]
+    return float(np.mean((one > other) + 0.5 * (one == other)))
+
+
+def _resampled(strata: Sequence[Numbers], resamples: int, rng: np.random.Generator) -> Numbers:
+    return np.concatenate([group[rng.integers(0, len(group), (resamples, len(group)))] for group in strata], axis=-1)
