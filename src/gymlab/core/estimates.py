@@ -80,7 +80,7 @@ def difference(
 
 
 def probability_of_improvement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
-    """How often a run of one set beats a run of the other; a tie counts half (Mann-Whitney's U, divided by all pairs)."""
+    """How often a run of one set beats a run of the other; a tie counts half (Mann-Whitney U over all pairs)."""
     one, other = np.asarray(ours, np.float64)[:, None], np.asarray(theirs, np.float64)[None, :]
     return float(np.mean((one > other) + 0.5 * (one == other)))
 
