@@ -13,6 +13,8 @@ os.environ.setdefault("GYMLAB_CACHE", str(ROOT / ".cache"))
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("GYMLAB_VIDEO", "off")  # a second process for each run is too slow for most tests
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tests compile far more than they compute: a third of the suite's time goes when LLVM does not optimise.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # What nohup and a shell's `&` have ignored stays ignored in every child, and gymlab rightly leaves it so.
 for _name, _handler in (("SIGHUP", signal.SIG_DFL), ("SIGINT", signal.default_int_handler)):
     if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:

@@ -8,6 +8,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.envs.make import make_env
+from gymlab.envs.stacks import stacks_of
 from gymlab.experiment.engines import env_description, make_engine
 from gymlab.recipes.load import resolve
 
@@ -15,7 +16,7 @@ pytest.importorskip("ale_py", reason="pip install 'gymlab[atari]'")
 
 TINY = [
     "n_envs=2", "n_steps=4", "batch_size=8", "epochs=1", "eval.episodes=1", "eval.final_episodes=1",
-    "env.max_episode_steps=5", "eval.every=100%", "--full-budget",
+    "env.max_episode_steps=5", "eval.every=100%", "metrics.statistics=basic", "--full-budget",
 ]  # fmt: skip
 SMALL_PICTURES = "env.wrappers=[{atari: {episodic_life: true, size: [12, 12], stack: 2}}]"
 
@@ -37,7 +38,7 @@ def test_pictures_are_played_natively_and_the_manifest_has_every_value() -> None
     engine, reason = make_engine(recipe, 0, None)
     engine.close()
     assert (engine.name, reason) == ("ale", "it plays Atari pictures natively")
-    told = env_description(recipe.env, 27_000)
+    told = env_description(recipe.env, stacks_of(recipe.env), 27_000)
     stack = next(layer for layer in told["stack"] if layer.startswith("AtariPictures"))
     for fact in (
         "frameskip=4", "repeat_action_probability=0.25", "noop_max=30", "fire_reset=True", "episodic_life=True",

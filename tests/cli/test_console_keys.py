@@ -21,7 +21,7 @@ from tests.survival.test_terminal import BELL, TINY, Screen
 
 CONTROL_Z = b"\x1a"
 SMALL = ["n_envs=4", "n_steps=16", "batch_size=32", "epochs=2", "policy.hidden=[8]", "eval.episodes=2"]
-SMALL += ["eval.final_episodes=2", "eval.every=50%"]
+SMALL += ["eval.final_episodes=2", "eval.every=50%", "metrics.statistics=basic"]
 
 
 class Typist:

@@ -19,6 +19,7 @@ from gymlab.runs.status import read_status
 from tests.running import assert_same_run, gymlab, metric_rows, start
 
 TINY = ["n_envs=8", "n_steps=32", "batch_size=128", "epochs=4", "policy.hidden=[16,16]"]
+TINY += ["metrics.statistics=basic"]
 SHORT = ["eval.episodes=4", "eval.final_episodes=6", "eval.every=10%"]
 RUN = ["CartPole-v1:ppo", *TINY, *SHORT, "--budget", "60k", "--full-budget"]
 ASIDE = "eval.mode=async"

@@ -8,7 +8,7 @@ from gymlab.recipes.load import resolve
 
 
 def train(reference, updates, *overrides, seed=0):
-    recipe = resolve(reference, list(overrides)).recipe
+    recipe = resolve(reference, ["metrics.statistics=basic", *overrides]).recipe
     parts = build(recipe, seed)
     state, done, rows = parts.program.start(seed), 0, []
     while done < updates:

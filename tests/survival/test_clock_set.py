@@ -21,7 +21,7 @@ DAY = 86_400
 SHIM = Path(__file__).with_name("clock_shim.c")
 RUN = [
     "CartPole-v1:ppo", "n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=2",
-    "eval.final_episodes=2", "--engine", "gymnasium", "--full-budget", "-q",
+    "eval.final_episodes=2", "metrics.statistics=basic", "--engine", "gymnasium", "--full-budget", "-q",
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from gymlab.runs.store import RunStore
 
 TINY = [
     "n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=2", "eval.final_episodes=2",
-    "--full-budget",
+    "metrics.statistics=basic", "--full-budget",
 ]  # fmt: skip
 LASTING = ["CartPole-v1:ppo", *TINY, "--engine", "gymnasium", "--budget", "500M"]
 

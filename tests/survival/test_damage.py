@@ -19,6 +19,7 @@ from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run
 
 SETTINGS = ["n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=2", "eval.final_episodes=2"]
+SETTINGS += ["metrics.statistics=basic"]
 ENGINES = ("jax", "gymnasium")
 NAMES = ("policy.safetensors", "state.safetensors", "checkpoint.json")
 

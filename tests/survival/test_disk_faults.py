@@ -220,8 +220,8 @@ def test_only_the_disk_is_blamed_on_the_disk(tmp_path):
 
 
 def test_the_estimate_counts_every_checkpoint_that_can_exist_at_once(tmp_path):
-    room = Room(checkpoint=10 * 2**20, keep=3, updates=1000)
+    room = Room(checkpoint=10 * 2**20, keep=3, rows=1000)
     assert 60 * 2**20 < room.needed < 70 * 2**20
     check_room(tmp_path, room)
     with pytest.raises(UserError, match=r"6 checkpoints of 1024.0 GiB.* checkpoints.keep"):
-        check_room(tmp_path, Room(checkpoint=2**40, keep=3, updates=1))
+        check_room(tmp_path, Room(checkpoint=2**40, keep=3, rows=1))

@@ -31,6 +31,7 @@ variants:
     policy: {{hidden: [8]}}
     eval: {{episodes: 2, final_episodes: 2, every: 100%}}
     checkpoints: {{every: 25%}}
+    metrics: {{statistics: basic}}
     {algorithm}
 """
 LEARNS = "./bad.py:BadLearns: {health: lin_1, "  # below a half from update 10 of 16 on

@@ -15,6 +15,7 @@ from tests.running import assert_same_run, start
 from tests.survival.bells import Bell
 
 TINY = ["n_envs=4", "n_steps=8", "batch_size=32", "policy.hidden=[8]", "eval.max_envs=4", "vectorization=sync"]
+TINY += ["metrics.statistics=basic"]
 # The check for copies steps envs too, which would move the bell.
 QUIET = ["eval.episodes=16", "eval.final_episodes=16", "eval.every=96", "alerts.off=[identical-envs]"]
 BELL = ["tests.survival.bells:Bell-v0:ppo", *TINY, *QUIET]

@@ -13,6 +13,7 @@ from tests.running import assert_same_run, gymlab, start
 
 pytestmark = pytest.mark.slow
 TINY = ["n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=4", "eval.final_episodes=10"]
+TINY += ["metrics.statistics=basic"]
 CASES = {
     "compiled": ["CartPole-v1:ppo", *TINY, "--budget", "30k", "eval.every=5%", "--full-budget"],
     "host": ["CartPole-v1:ppo", *TINY, "--budget", "5k", "--engine", "gymnasium", "eval.every=5%", "--full-budget"],

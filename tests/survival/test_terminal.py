@@ -17,6 +17,7 @@ from gymlab.runs.status import read_status
 from tests.running import environment
 
 TINY = ["n_envs=4", "n_steps=8", "batch_size=32", "policy.hidden=[8]", "eval.max_envs=4", "vectorization=sync"]
+TINY += ["metrics.statistics=basic"]
 TINY += ["eval.episodes=2", "eval.final_episodes=2", "--budget", "640", "--full-budget", "--run-id", "one"]
 BELL = "tests.survival.bells:Bell-v0:ppo"
 CONTROL_C = b"\x03"

@@ -160,7 +160,7 @@ def test_what_is_wrong_is_said_under_the_users_own_name(given, told):
 
 @pytest.mark.parametrize(
     ("policy", "told"),
-    [("CnnPolicy", "FlattenObservation"), ("MlpPolicyy", "did you mean 'MlpPolicy'"), (dict, "policy 'dict'")],
+    [("MlpPolicyy", "did you mean 'MlpPolicy'"), (dict, "policy 'dict'")],
 )
 def test_other_policies_are_refused_with_a_way_out(policy, told):
     with pytest.raises(UserError, match=told):

@@ -324,6 +324,17 @@ def test_gymlab_load_takes_a_saved_model_too(tmp_path, monkeypatch):
         gymlab.load("nowhere")
 
 
+class Pictures(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+def test_pictures_are_read_by_convolutions_that_policy_and_value_share():
+    weights = PPO("CnnPolicy", Pictures(), seed=0).get_parameters()["policy"]
+    shapes = sorted(array.shape for name, array in weights.items() if name.endswith("weight"))
+    assert shapes == [(3, 3, 64, 64), (4, 4, 32, 64), (8, 8, 1, 32), (64, 512), (512, 1), (512, 2)]
+
+
 def test_learning_needs_steps_and_an_env():
     with pytest.raises(UserError, match="total_timesteps=0"):
         tiny().learn(0)

@@ -20,7 +20,7 @@ from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.references import load_reference
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.slots import Factory
-from gymlab.envs.stacks import check_alike, evaluation_settings, stacks_of
+from gymlab.envs.stacks import Stacks, check_alike, evaluation_settings, stacks_of
 from gymlab.envs.wrappers.transform import transformed
 from gymlab.experiment.engines import evaluation_engines, make_engine
 from gymlab.experiment.jax_setup import choose_device, set_up_jax
@@ -67,6 +67,7 @@ class Parts:
     plan: Plan
     evaluator: Evaluator
     notes: list[str]
+    stacks: Stacks | None = None  # None for env objects
     looks: Looks = field(default_factory=Looks)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
     trackers: tuple[str, ...] = ()  # where copies go, for the first line
@@ -150,12 +151,12 @@ def build(
     told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
     if recipe.policy.encoder is None and chosen_for(spaces.observation) is not None:
         told.append(f"pictures are read by policy.encoder: {chosen_for(spaces.observation)}")
-    if factory is None:
-        stacks = stacks_of(recipe.env)
+    stacks = stacks_of(recipe.env) if factory is None else None
+    if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
         told += [stacks.note] if stacks.note else []
     notes = [*told, *algorithm.notes()]
-    parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, looks)
+    parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, looks)
     looks.rule = look_rule(parts)
     return parts
 

@@ -13,7 +13,7 @@ from gymlab.envs.make import split_wrappers
 from gymlab.envs.ports.catalogue import find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.slots import Factory
-from gymlab.envs.stacks import evaluation_settings, stacks_of
+from gymlab.envs.stacks import Stacks, evaluation_settings
 from gymlab.recipes.schema import Recipe
 
 
@@ -91,9 +91,8 @@ def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int
     return make
 
 
-def env_description(settings: EnvSettings, limit: int) -> dict[str, Any]:
+def env_description(settings: EnvSettings, stacks: Stacks, limit: int) -> dict[str, Any]:
     """The resolved env stacks of training and evaluation, for the manifest."""
-    stacks = stacks_of(settings)
     facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
     evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}
     return {

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.experiment.build import Parts, build
+from gymlab.experiment.measuring import updates_per_row
 from gymlab.experiment.restoring import check_whole
 from gymlab.experiment.result import Result
 from gymlab.experiment.session import Options, Session, Start
@@ -165,7 +166,8 @@ def room_of(parts: Parts, state: TrainState) -> Room:
     if parts.chosen.engine != "jax":  # host envs come back from their actions, and may hold a whole episode of them
         steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
         checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
-    return Room(checkpoint, parts.recipe.checkpoints.keep, parts.plan.updates)
+    rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
+    return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
 
 
 def _held(paths: RunPaths) -> int:

@@ -128,11 +128,12 @@ class Session:
     def write_manifest(self) -> None:
         """Everything needed to know what this run was; written before its first update."""
         recipe, options = self.recipe, self.options
+        assert self.parts.stacks is not None, "a run is made of a recipe, which names its env"
         manifest = build_manifest(
             command=options.command,
             seed=options.seed,
             recipe=recipe.name,
-            env=env_description(recipe.env, self.parts.spaces.max_episode_steps),
+            env=env_description(recipe.env, self.parts.stacks, self.parts.spaces.max_episode_steps),
             engine=self.parts.chosen._asdict(),
             references={text: reference_hash(text, None) for text in references(recipe)},
             fingerprint=self.fingerprint,

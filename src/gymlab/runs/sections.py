@@ -12,7 +12,7 @@ from gymlab.runs.charts import Frame, Line, plot, sparkline
 from gymlab.runs.curves import Curve
 from gymlab.runs.facts import PHASES, Facts
 
-LABELS = ("env.actions",)  # settings that name things and change nothing
+LABELS = ("env.actions", "env.observations", "env.links")  # settings that name things and change nothing
 _JSON_POINTS = 100
 
 

@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
     checkpoint: int  # bytes of one
     keep: int  # periodic ones
-    updates: int
+    rows: int  # of metrics
 
     @property
     def checkpoints(self) -> int:
@@ -43,7 +43,7 @@ class Room(NamedTuple):
 
     @property
     def needed(self) -> int:
-        return self.checkpoints * self.checkpoint + self.updates * _ROW_BYTES + _OVERHEAD_BYTES
+        return self.checkpoints * self.checkpoint + self.rows * _ROW_BYTES + _OVERHEAD_BYTES
 
 
 def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
@@ -69,7 +69,7 @@ def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
     if free < needed:
         raise UserError(
             f"runs folder '{folder}' has too little room: {told} ({room.checkpoints} checkpoints of "
-            f"{_size(room.checkpoint)}, {room.updates} rows of metrics): free some space, set checkpoints.keep lower "
+            f"{_size(room.checkpoint)}, {room.rows} rows of metrics): free some space, set checkpoints.keep lower "
             "or $GYMLAB_RUNS to another folder"
         )
 

@@ -38,8 +38,8 @@ def _ignored(name: str, default: Any, reason: str) -> Argument:
 _POLICY = Argument(
     "policy",
     REQUIRED,
-    '`"MlpPolicy"` or `"MultiInputPolicy"`: the network follows from the spaces either way. `"CnnPolicy"` is refused '
-    "for now: flatten the image in a wrapper and use `MlpPolicy`",
+    '`"MlpPolicy"`, `"CnnPolicy"` or `"MultiInputPolicy"`: what reads an observation follows from its space; '
+    '`"CnnPolicy"` shares it between policy and value, with no layers behind it; given a `net_arch`, each has its own',
 )
 _ENV = Argument(
     "env",

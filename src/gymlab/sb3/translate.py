@@ -19,7 +19,7 @@ from gymlab.sb3.arguments import POLICY_KWARGS, bind
 
 SAMPLES = 1000  # of a function given as a schedule
 _LIKE_A_LINE = 1e-9  # how far, of the largest value, a point may lie from its neighbours' line and be left out
-POLICIES = ("MlpPolicy", "MultiInputPolicy")
+POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
 _KL_MARGIN = 1.5  # SB3 ends an update at 1.5 times target_kl
 _SETTINGS = {
@@ -94,11 +94,6 @@ def sampled(function: Callable[[float], float]) -> list[list[float]]:
 def _check_policy(owner: str, policy: Any) -> None:
     if policy in POLICIES:
         return
-    if policy == "CnnPolicy":
-        raise UserError(
-            f"{owner}: 'CnnPolicy' is not here yet: wrap the env in gymnasium.wrappers.FlattenObservation and use "
-            "'MlpPolicy', or train an Atari game from a recipe once gymlab has one"
-        )
     name = policy if isinstance(policy, str) else getattr(policy, "__name__", repr(policy))
     raise UserError(
         f"{owner}: policy '{name}' is not known: {suggestion(name, POLICIES)} policy_kwargs shape the network"
@@ -173,11 +168,13 @@ def _json_value(owner: str, name: str, value: Any) -> Any:
 
 def _policy_settings(owner: str, values: Mapping[str, Any]) -> PolicySettings:
     kwargs = values["policy_kwargs"]
-    arch = kwargs.get("net_arch") or {"pi": [64, 64], "vf": [64, 64]}
+    units = [] if values["policy"] == "CnnPolicy" else [64, 64]  # its heads sit on the convolutions' 512 features
+    arch = kwargs.get("net_arch") or {"pi": units, "vf": units}
     every = values["sde_sample_freq"]
     fields = {
         "hidden": arch["pi"],
         "value_hidden": arch["vf"] if arch["vf"] != arch["pi"] else None,
+        "shared": values["policy"] == "CnnPolicy" and not arch["pi"] + arch["vf"],
         "activation": kwargs.get("activation_fn", "tanh"),
         "ortho_init": kwargs.get("ortho_init", True),
         "log_std_init": kwargs.get("log_std_init", 0.0),

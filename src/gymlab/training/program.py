@@ -191,8 +191,8 @@ class HostProgram:
         self._names: list[str] = []
 
     def start(self, seed: int) -> TrainState:
-        groups = tuple(collector.begin() for collector in self._collectors)
         key = run_key(seed)
+        groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm, normaliser = self._init(key)
         return TrainState(algorithm, normaliser, groups, key, self.agent.no_skips())
 
