@@ -1,178 +1,141 @@
 """`make bench`: gymlab and its peers on the same work in one run, interleaved; medians and spread.
 
 Peers live in a venv of their own (.venv-peers). Writes benchmarks/results/speed.json and docs/speed.md.
-Quick look: python benchmarks/run.py --repeats 1
+Quick look: python benchmarks/run.py --repeats 1 --only CartPole
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
-import statistics
+import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import overhead
+import page
+import yardstick
+from measure import PEER_PACKAGES, ROOT, Measured, environment, help_seconds, peer, peers_python, script, train
 
-ROOT = Path(__file__).resolve().parent.parent
-PEERS = ROOT / ".venv-peers"
-PEER_PACKAGES = ["torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[box2d]"]
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
-Measured = dict[str, float]
+CARTPOLE, LANDER, ATARI = 100_000, 98_304, 12_288  # env steps
+SYNC = "eval.mode=sync"  # so that its seconds can be taken off
+PARTS = ("overhead", "evaluation", "many", "growth")  # further measurements, each a script with its own results
+Case = Callable[[], Measured]
 
 
-def peers_python() -> Path | None:
-    """The peers' interpreter; makes the venv on first use. None where they cannot be installed."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        print("making .venv-peers with Stable-Baselines3 and SBX (a few minutes, once) ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        done = subprocess.run([python, "-m", "pip", "install", "-q", *PEER_PACKAGES], check=False)
-        if done.returncode:
-            print("the peers could not be installed: only gymlab is measured", flush=True)
-            return None
-    return python
+def ours(cache: Path) -> dict[str, Case]:
+    """Name -> one measurement of gymlab."""
+    full = ("--full-budget", SYNC)
 
+    def solved() -> Measured:
+        return train("CartPole-v1:ppo", "eval.every=10k env_steps", cache=cache)
 
-def environment(cache: Path) -> dict[str, str]:
-    return {**os.environ, "GYMLAB_CACHE": str(cache), "JAX_PLATFORMS": "cpu"}
+    def cold() -> Measured:
+        empty = cache / "cold"
+        shutil.rmtree(empty, ignore_errors=True)
+        return train("CartPole-v1:ppo", "eval.every=10k env_steps", cache=empty)
 
-
-def gymlab(*arguments: str, cache: Path) -> Measured:
-    """A training run with everything on; its steady speed leaves out the first call and evaluations."""
-    from gymlab.runs.metrics import MetricsReader
-    from gymlab.runs.paths import RunPaths
-
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "gymlab", "train", *arguments, "--full-budget", "--json", "--run-id", "bench"],
-            cwd=folder, env=environment(cache), capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        wall = time.perf_counter() - began
-        result = json.loads(done.stdout.splitlines()[-1])
-        with MetricsReader(RunPaths(Path(folder) / "runs" / "bench").metrics) as reader:
-            rows = reader.read(["env_steps", "seconds", "time/evaluate"])
-    evaluating = [0.0 if math.isnan(value) else value for value in rows["time/evaluate"].tolist()]
-    steps, seconds = rows["env_steps"], rows["seconds"]
-    spent = seconds[-1] - seconds[0] - sum(evaluating[:-1])
-    return {
-        "steps_per_second": float((steps[-1] - steps[0]) / spent),
-        "evaluation_seconds": sum(evaluating),
-        "whole_process_seconds": wall,
-        "greedy": result["eval"]["greedy"]["mean"],
-    }
-
-
-def peer(python: Path, *arguments: str) -> Measured:
-    done = subprocess.run(
-        [python, ROOT / "benchmarks" / "peers" / "ppo.py", *arguments],
-        env={**os.environ, "JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def help_seconds() -> Measured:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "gymlab", "--help"], capture_output=True, check=True)
-    return {"seconds": time.perf_counter() - began}
-
-
-def cases(cache: Path, python: Path | None) -> dict[str, Callable[[], Measured]]:
-    """Name -> one measurement."""
-    lander = ["LunarLander-v3:ppo", "--budget", "98304"]
-    found: dict[str, Callable[[], Measured]] = {
+    found: dict[str, Case] = {
         "help": help_seconds,
-        "CartPole-v1 / gymlab compiled": lambda: gymlab("CartPole-v1:ppo", cache=cache),
-        "CartPole-v1 / gymlab host": lambda: gymlab("CartPole-v1:ppo", "--engine", "gymnasium", cache=cache),
-        "LunarLander-v3 / gymlab host": lambda: gymlab(*lander, cache=cache),
+        "CartPole-v1 / gymlab compiled": lambda: train("CartPole-v1:ppo", *full, cache=cache),
+        "CartPole-v1 / gymlab host": lambda: train("CartPole-v1:ppo", "engine=gymnasium", *full, cache=cache),
+        "LunarLander-v3 / gymlab host": lambda: train(
+            "LunarLander-v3:ppo", "--budget", str(LANDER), *full, cache=cache
+        ),
+        "CartPole-v1 solved / gymlab, warm cache": solved,
+        "CartPole-v1 solved / gymlab, cold cache": cold,
+        "Nature CNN update / gymlab": lambda: script("nature.py", cache=cache),
     }
-    if python is not None:
-        found |= {
-            "CartPole-v1 / SB3": lambda: peer(python, "sb3", "CartPole-v1", "100000"),
-            "CartPole-v1 / SBX": lambda: peer(python, "sbx", "CartPole-v1", "100000"),
-            "LunarLander-v3 / SB3": lambda: peer(python, "sb3", "LunarLander-v3", "98304"),
-        }
+    if find_spec("envpool") is not None:
+        found["LunarLander-v3 / gymlab EnvPool"] = lambda: train(
+            "LunarLander-v3:ppo", "engine=envpool", "--budget", str(LANDER), *full, cache=cache
+        )
+    for game in ("Pong", "Breakout"):
+        arguments = (f"ALE/{game}-v5:rgb", "--budget", str(ATARI), "eval.every=100%", "eval.final_episodes=1")
+        found[f"Atari {game} pictures / gymlab"] = lambda arguments=arguments: train(
+            *arguments, "env.max_episode_steps=1000", *full, cache=cache
+        )
+    for name, (n_envs, n_steps, batch, epochs, total) in yardstick.SHAPES.items():
+        sizes = [f"n_envs={n_envs}", f"n_steps={n_steps}", f"batch_size={batch}", f"epochs={epochs}"]
+        few = ("eval.every=50%", "checkpoints.every=25%")
+        found[f"CartPole {name} / gymlab compiled"] = lambda sizes=sizes, total=total, few=few: train(
+            "CartPole-v1:ppo", *sizes, "--budget", str(total), *few, *full, cache=cache
+        )
+        shape = tuple(map(str, yardstick.SHAPES[name]))
+        found[f"CartPole {name} / bare sketch"] = lambda shape=shape: script("yardstick.py", *shape, cache=cache)
     return found
 
 
-def median(values: list[float]) -> float:
-    return statistics.median(values)
+def peers(python: Path | None) -> dict[str, Case]:
+    """The same work by others."""
+    if python is None:
+        return {}
+    return {
+        "CartPole-v1 / SB3": lambda: peer(python, "ppo", "sb3", "CartPole-v1", str(CARTPOLE)),
+        "CartPole-v1 / SBX": lambda: peer(python, "ppo", "sbx", "CartPole-v1", str(CARTPOLE)),
+        "CartPole-v1 solved / SB3": lambda: peer(python, "solve"),
+        "LunarLander-v3 / SB3": lambda: peer(python, "ppo", "sb3", "LunarLander-v3", str(LANDER)),
+        "LunarLander-v3 / SB3, processes": lambda: peer(python, "ppo", "sb3", "LunarLander-v3", str(LANDER), "subproc"),
+        "Nature CNN update / PyTorch, eager": lambda: peer(python, "nature"),
+        "Atari Pong pictures / SB3": lambda: peer(python, "ppo", "sb3", "ALE/Pong-v5", str(ATARI // 4)),
+        "Atari Breakout pictures / SB3": lambda: peer(python, "ppo", "sb3", "ALE/Breakout-v5", str(ATARI // 4)),
+    }
 
 
-def page(measured: dict[str, list[Measured]], facts: dict[str, Any]) -> str:
-    """docs/speed.md."""
-    lines = [
-        "# Speed",
-        "",
-        "Written by `make bench`: all systems in one run, interleaved, same env, hyperparameters (RL-Zoo's), budget; "
-        f"medians of {facts['repeats']}, lowest and highest in brackets. gymlab runs with statistics, recording and "
-        "checkpoints on; evaluation is a column of its own and is not in the speed.",
-        "",
-        f"Machine: {facts['cores']} cores, {facts['machine']}. Versions: "
-        + ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-        + ".",
-        "",
-        "| env | system | env steps/s | × SB3 | whole process, s | of it evaluation, s |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    for name, repeats in measured.items():
-        if " / " not in name:
-            continue
-        env, system = name.split(" / ")
-        speeds = [r["steps_per_second"] for r in repeats]
-        base = [r["steps_per_second"] for r in measured.get(f"{env} / SB3", [])]
-        ratio = f"{median(speeds) / median(base):.1f}" if base else "-"
-        wall = median([r["whole_process_seconds"] for r in repeats])
-        evaluation = [r["evaluation_seconds"] for r in repeats if "evaluation_seconds" in r]
-        lines.append(
-            f"| {env} | {system} | {median(speeds):,.0f} [{min(speeds):,.0f}, {max(speeds):,.0f}] | {ratio} | "
-            f"{wall:.1f} | {f'{median(evaluation):.1f}' if evaluation else '-'} |"
-        )
-    helps = [r["seconds"] for r in measured["help"]]
-    lines += ["", f"`gymlab --help`: {median(helps):.2f} s.", ""]
-    if overhead.RESULTS.is_file():
-        lines += overhead.table(json.loads(overhead.RESULTS.read_text())["measured"])
-    return "\n".join(lines)
+def in_order(found: dict[str, Case]) -> dict[str, Case]:
+    """What is compared stands side by side."""
+    return dict(sorted(found.items(), key=lambda item: item[0].split(" / ")[0]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--page", action="store_true", help="write docs/speed.md from the results there are")
     options = parser.parse_args()
     cache = ROOT / ".cache" / "bench"
-    todo = {name: run for name, run in cases(cache, peers_python()).items() if options.only in name or name == "help"}
+    if not options.page:
+        measure_all(cache, options.repeats, options.only)
+    PAGE.write_text(page.page(json.loads(RESULTS.read_text())))
+    print(f"written: {PAGE.relative_to(ROOT)}")
+
+
+def measure_all(cache: Path, repeats: int, only: str) -> None:
+    """Measure the cases whose name contains `only`, and keep what other runs measured of the rest."""
+    found = in_order(ours(cache) | peers(peers_python()))
+    todo = {name: run for name, run in found.items() if only in name}
     measured: dict[str, list[Measured]] = {name: [] for name in todo}
-    for repeat in range(options.repeats + 1):  # the first round warms caches and is not counted
+    for repeat in range(repeats + 1):  # the first round warms caches and is not counted
         for name, run in todo.items():
             result = run()
             if repeat:
                 measured[name].append(result)
             told = ", ".join(f"{key} {value:,.2f}" for key, value in result.items())
-            print(f"[{repeat}/{options.repeats}] {name}: {told}", flush=True)
-    subprocess.run([sys.executable, ROOT / "benchmarks" / "overhead.py"], env=environment(cache), check=True)
-    facts = {
-        "repeats": options.repeats,
+            print(f"[{repeat}/{repeats}] {name}: {told}", flush=True)
+    kept = json.loads(RESULTS.read_text())["measured"] if only and RESULTS.is_file() else {}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"facts": facts(repeats), "measured": kept | measured}, indent=1) + "\n")
+    for part in PARTS if not only else ():
+        path = ROOT / "benchmarks" / f"{part}.py"
+        if path.is_file():
+            subprocess.run([sys.executable, path], env=environment(cache), check=True)
+
+
+def facts(repeats: int) -> dict[str, object]:
+    return {
+        "repeats": repeats,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "machine": platform.machine(),
         "versions": {name: metadata.version(name) for name in ("gymlab", "jax", "gymnasium", "numpy")}
         | dict(text.split("==") for text in PEER_PACKAGES if "==" in text),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"facts": facts, "measured": measured}, indent=1) + "\n")
-    PAGE.write_text(page(measured, facts))
-    print(f"written: {PAGE.relative_to(ROOT)}, {RESULTS.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -1,27 +1,25 @@
-"""A peer's PPO with RL-Zoo's settings: ppo.py sb3|sbx ENV STEPS. Prints one JSON line."""
+"""A peer's PPO with RL-Zoo's settings: ppo.py sb3|sbx ENV STEPS [dummy|subproc]. Prints one JSON line."""
 
 import json
+import os
 import sys
 import time
 
-began = time.perf_counter()
+from zoo import ZOO
+
 PEER, ENV, STEPS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+PROCESSES = "subproc" in sys.argv
 if PEER == "sb3":
     import torch
     from stable_baselines3 import PPO
 
-    torch.set_num_threads(1)  # its fastest setting for networks of this size
+    pictures = ZOO[ENV][1] == "CnnPolicy"
+    torch.set_num_threads((os.cpu_count() or 1) if pictures else 1)  # each its fastest setting
 else:
     from sbx import PPO
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
-
-CARTPOLE = {
-    "n_steps": 32, "batch_size": 256, "n_epochs": 20, "gamma": 0.98, "gae_lambda": 0.8,
-    "learning_rate": lambda p: 1e-3 * p, "clip_range": lambda p: 0.2 * p,
-}  # fmt: skip
-LANDER = {"n_steps": 1024, "batch_size": 64, "n_epochs": 4, "gamma": 0.999, "gae_lambda": 0.98, "ent_coef": 0.01}
-ZOO = {"CartPole-v1": (8, CARTPOLE), "LunarLander-v3": (16, LANDER)}
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack  # noqa: E402
 
 
 class Clock(BaseCallback):
@@ -37,13 +35,26 @@ class Clock(BaseCallback):
         return True
 
 
-n_envs, settings = ZOO[ENV]
-if PEER == "sbx":
-    settings = {**settings, "clip_range": 0.2} if ENV == "CartPole-v1" else settings
-model = PPO("MlpPolicy", make_vec_env(ENV, n_envs=n_envs, seed=0), seed=0, device="cpu", **settings)
-clock = Clock()
-model.learn(STEPS, callback=clock)
-end = time.perf_counter()
-then, steps = clock.first
-speed = (model.num_timesteps - steps) / (end - then)
-print(json.dumps({"steps_per_second": speed, "whole_process_seconds": end - began}))
+def main() -> None:
+    n_envs, policy, settings = ZOO[ENV]
+    if PEER == "sbx" and callable(settings.get("clip_range")):
+        settings = {**settings, "clip_range": 0.2}  # it takes no schedule
+    kind = SubprocVecEnv if PROCESSES else DummyVecEnv
+    if ENV.startswith("ALE/"):
+        import ale_py
+        import gymnasium
+
+        gymnasium.register_envs(ale_py)
+        game = f"{ENV[4:-3]}NoFrameskip-v4"  # SB3's wrapper skips frames itself
+        env = VecFrameStack(make_atari_env(game, n_envs=n_envs, seed=0, vec_env_cls=kind), n_stack=4)
+    else:
+        env = make_vec_env(ENV, n_envs=n_envs, seed=0, vec_env_cls=kind)
+    model = PPO(policy, env, seed=0, device="cpu", **settings)
+    clock = Clock()
+    model.learn(STEPS, callback=clock)
+    then, steps = clock.first
+    print(json.dumps({"steps_per_second": (model.num_timesteps - steps) / (time.perf_counter() - then)}))
+
+
+if __name__ == "__main__":
+    main()

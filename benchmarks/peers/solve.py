@@ -1,0 +1,23 @@
+"""CartPole-v1 by SB3's PPO until it is solved, as a script of its users would: solve.py. Prints one JSON line.
+
+As gymlab's recipe does: 20 episodes after every 10,000 env steps, and at 500 a hundred more that confirm it.
+"""
+
+import json
+
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from zoo import ZOO
+
+torch.set_num_threads(1)
+n_envs, policy, settings = ZOO["CartPole-v1"]
+model = PPO(policy, make_vec_env("CartPole-v1", n_envs=n_envs, seed=0), seed=0, device="cpu", **settings)
+shown = make_vec_env("CartPole-v1", n_envs=20, seed=10_000)
+stop = StopTrainingOnRewardThreshold(reward_threshold=500)
+watch = EvalCallback(shown, stop, n_eval_episodes=20, eval_freq=10_000 // n_envs, deterministic=True, verbose=0)
+model.learn(100_000, callback=watch)
+mean, _ = evaluate_policy(model, shown, n_eval_episodes=100)
+print(json.dumps({"env_steps": model.num_timesteps, "greedy": float(mean)}))
