@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 RECIPE = "ALE/Pong-v5:rgb-deterministic"
-N_ENVS, N_STEPS = 64, 128
-SIZES = [f"n_envs={N_ENVS}", f"n_steps={N_STEPS}", "batch_size=2048", "device=gpu"]
+N_ENVS, N_STEPS = 64, 32  # twice the zoo's rollout: more envs, fewer steps of each
+SIZES = [f"n_envs={N_ENVS}", f"n_steps={N_STEPS}", "batch_size=256", "device=gpu"]
 
 
 def split(rounds: int = 200) -> dict[str, float]:
@@ -72,8 +72,8 @@ def main() -> None:
     print(json.dumps(found), flush=True)
     command = [
         sys.executable, "-m", "gymlab", "train", RECIPE, *SIZES, "--budget", options.budget, "--run-id", "pong",
-        f"stop.seconds={options.seconds}", "eval.every=5%", "eval.episodes=10", "eval.final_episodes=20",
-        "learning_rate=lin_1e-3", "video.clips=[]", "--jsonl",
+        f"stop.seconds={options.seconds}", "eval.every=20%", "eval.episodes=4", "eval.final_episodes=20",
+        "learning_rate=lin_5e-4", "video.clips=[]", "--jsonl",
     ]  # fmt: skip
     runs = Path("runs-gpu")
     with (options.out / "pong.jsonl").open("w") as log:

@@ -144,6 +144,14 @@ def test_every_epoch_is_a_permutation_of_all_samples():
     assert len({tuple(epoch) for epoch in epochs.tolist()}) == 5
 
 
+def test_few_samples_are_shuffled_as_jax_does_and_many_by_one_sort():
+    keys = jax.random.split(jax.random.key(1), 3)
+    assert np.array_equal(shuffled(jax.random.key(1), 64, 64, 3), [jax.random.permutation(key, 64) for key in keys])
+    order = np.asarray(shuffled(jax.random.key(2), 50_000, 50_000, 1))[0]
+    assert np.array_equal(np.sort(order), np.arange(50_000))
+    assert abs(np.corrcoef(order, np.arange(50_000))[0, 1]) < 0.02
+
+
 def test_normalize_by_hand_and_under_a_mask():
     # 1, 3 around 2 with std 1; the masked 100 neither counts nor comes back.
     np.testing.assert_allclose(normalize(jnp.array([1.0, 3.0])), [-1, 1], rtol=1e-6)
