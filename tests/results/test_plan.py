@@ -29,7 +29,8 @@ def test_other_seeds_are_refused(written):
 
 
 def test_rows_take_what_they_do_not_say_from_the_plan(tmp_path):
-    text = "seeds: 2\nepisodes: 7\nrows:\n  - {recipe: A:ppo}\n  - {recipe: A:ppo, set: [x=1], seeds: 1, full_budget: false}\n"
+    second = "{recipe: A:ppo, set: [x=1], seeds: 1, full_budget: false}"
+    text = f"seeds: 2\nepisodes: 7\nrows:\n  - {{recipe: A:ppo}}\n  - {second}\n"
     first, second = plan(tmp_path, text)
     assert (first.seeds, first.episodes, first.full_budget) == ((0, 1), 7, True)
     assert (second.seeds, second.episodes, second.full_budget) == ((0,), 7, False)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from gymlab.results.plan import Row
-from gymlab.results.page import page
+from gymlab.results.page import PAGE, page
+from gymlab.results.plan import FILE, Row, read_plan
 from gymlab.results.record import read_record, write_record
 from gymlab.results.table import Line, cells, data, read_line, record_path, trials_of
 from tests.results.records import record
+from tests.running import ROOT
 
 ROW = Row(recipe="CartPole-v1:ppo", mark=490, seeds=5, episodes=100, full_budget=True)
 
@@ -29,6 +30,12 @@ def test_a_line_takes_the_middle_of_its_seeds_and_tells_whether_the_mark_is_reac
     assert line([500] * 5, stale={1: ["n_envs: 8 -> 16"]}).verdict == "stale (1 of 5 seeds)"
     assert line([]).verdict == "not run"
     assert cells(found)[:3] == ("CartPole-v1:ppo", "490", str(found.score))
+
+
+def test_one_seed_has_no_interval():
+    alone = line([480.0])
+    assert cells(alone)[2] == "480 (1 seed)"
+    assert data(alone)["score"] == {"iqm": 480.0, "low": None, "high": None}
 
 
 def test_an_exact_score_takes_the_place_of_the_greedy_one():
@@ -63,6 +70,12 @@ def test_the_page_shows_the_command_the_commit_and_the_sources():
     assert "RL-Zoo3 ppo 500 ± 0 at 100k" in text
     assert "| other | 490 | - |" in text
     assert text.count("benchmark.md") == 1
+
+
+def test_the_page_of_this_repository_is_what_its_results_say():
+    rows = read_plan(ROOT / "results" / FILE)
+    written = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert page([read_line(ROOT / "results", row) for row in rows]) == written, "gymlab results show --write"
 
 
 def test_a_picture_of_a_row_is_small():

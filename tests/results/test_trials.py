@@ -1,8 +1,8 @@
 """The same trial has the same name, another one another; and what changed since is told."""
 
+from gymlab.core.clock import Clock
 from gymlab.core.rng import episode_seed
 from gymlab.features.evaluate.values import episode_seed as choosing_seed
-from gymlab.core.clock import Clock
 from gymlab.results.trial import changes, fresh_seed, trials
 
 

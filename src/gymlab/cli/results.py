@@ -58,7 +58,7 @@ def run(
     done: list[Outcome] = []
     if everything and not dry:
         done = run_jobs(everything, jobs, runs_folder(), f"`gymlab results run --folder {folder}`", keep)
-    lines = [read_line(folder, row) for row in rows]
+    lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
     if as_json:
         print_json([data(line) for line in lines])
     else:
@@ -141,5 +141,7 @@ def _print(lines: list[Line]) -> None:
     for text in columns([HEAD, *map(cells, lines)], right=range(1, 8)):
         typer.echo(text)
     for line in lines:
+        if line.fault:
+            typer.echo(f"cannot be run here: {line.row.title}: {line.fault}")
         for seed, told in line.stale.items():
             typer.echo(f"stale: {line.row.title} seed {seed}: {', '.join(told[:5])}")

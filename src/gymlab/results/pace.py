@@ -12,6 +12,8 @@ from gymlab.results.perform import Job
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
 
+_TELLING = 0.05  # of the budget: before, compiling is most of the time
+
 
 class Left(NamedTuple):
     """Seconds of work, and how many jobs nothing is known of."""
@@ -47,13 +49,14 @@ def steps_done(job: Job) -> tuple[int, float]:
 
 
 def left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> Left:
-    """What is left of some jobs; a run's own speed counts before that of its recipe."""
+    """What is left of some jobs; once it is known, a run's own speed counts before that of its recipe."""
     seconds, unknown = 0.0, 0
     for job in jobs:
         if job.trial is None:
             continue
         done, spent = steps_done(job)
-        speed = done / spent if done and spent > 1 else speeds.get(job.trial.recipe.name)
+        begun = done >= _TELLING * job.trial.budget_env_steps and spent > 0
+        speed = done / spent if begun else speeds.get(job.trial.recipe.name)
         if speed is None:
             unknown += 1
         else:

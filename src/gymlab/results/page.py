@@ -22,8 +22,8 @@ interrupted), `gymlab results run RECIPE` one row, `gymlab results show --write`
 
 How a number comes about:
 
-- Each seed is one training run with the recipe's whole budget. Its **best checkpoint** is chosen by the run's own
-  periodic evaluations; that one policy is then scored, and nothing else is reported.
+- Each seed is one training run, to the end of its budget where its command says `--full-budget`. Its **best
+  checkpoint** is chosen by the run's own evaluations; that one policy is then scored, and nothing else is reported.
 - It is scored on the real Gymnasium env, greedy and sampled, 100 episodes each unless said, with **fresh episodes**:
   their seed is drawn from [2³¹, 2³²) by the training seed alone, while all evaluations that choose or stop draw theirs
   below 2³¹. Rows with the same seeds meet the same episodes.

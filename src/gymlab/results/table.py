@@ -37,8 +37,9 @@ class Line(NamedTuple):
         """The interquartile mean of one way of acting, or of the exact score."""
         if not self.records or (mode == "exact" and any(record.exact is None for record in self.records)):
             return None
-        values = [record.exact if mode == "exact" else getattr(record, mode).mean for record in self.records]
-        return estimate(values)
+        return estimate(
+            [float(record.exact or 0) if mode == "exact" else _mean(record, mode) for record in self.records]
+        )
 
     @property
     def solved(self) -> float | None:
@@ -65,12 +66,16 @@ class Line(NamedTuple):
     def verdict(self) -> str:
         seeds = len(self.records) + len(self.missing)
         if not self.records:
-            return self.fault or "not run"
+            return "not run"
         if self.stale:
             return f"stale ({len(self.stale)} of {seeds} seeds)"
         if self.missing:
             return f"{len(self.records)} of {seeds} seeds"
         return {True: "reached", False: "below", None: "reported"}[self.reached]
+
+
+def _mean(record: Record, mode: str) -> float:
+    return record.sampled.mean if mode == "sampled" else record.greedy.mean
 
 
 def trials_of(row: Row) -> list[Trial]:
@@ -108,8 +113,8 @@ def cells(line: Line) -> tuple[str, ...]:
     return (
         row.title,
         "-" if row.mark is None else f"{row.mark:g}",
-        _estimated(line.score),
-        _estimated(line.of("sampled")),
+        _estimated(line.score, line),
+        _estimated(line.of("sampled"), line),
         "-" if line.solved is None else f"{line.solved:.0%}",
         "-" if reached is None else f"{counted(reached[0])} ({reached[1]} of {len(records)})",
         "-" if not records else counted(statistics.median(record.env_steps for record in records)),
@@ -128,8 +133,8 @@ def data(line: Line) -> dict[str, Any]:
         "mark": row.mark,
         "aim": row.aim,
         "judged": "exact" if row.judged == "greedy" and line.of("exact") else row.judged,
-        "score": _interval(line.score),
-        **{mode: _interval(line.of(mode)) for mode in ("greedy", "sampled", "exact")},
+        "score": _interval(line.score, line),
+        **{mode: _interval(line.of(mode), line) for mode in ("greedy", "sampled", "exact")},
         "solved": line.solved,
         "steps_to_threshold": None if line.steps_to_threshold is None else line.steps_to_threshold[0],
         "reached": line.reached,
@@ -141,9 +146,15 @@ def data(line: Line) -> dict[str, Any]:
     }
 
 
-def _estimated(found: Estimate | None) -> str:
-    return "-" if found is None else str(found)
+def _estimated(found: Estimate | None, line: Line) -> str:
+    """One seed has no interval: resampling it gives nothing but itself."""
+    if found is None:
+        return "-"
+    return str(found) if len(line.records) > 1 else f"{found.value:.4g} (1 seed)"
 
 
-def _interval(found: Estimate | None) -> dict[str, float] | None:
-    return None if found is None else {"iqm": found.value, "low": found.low, "high": found.high}
+def _interval(found: Estimate | None, line: Line) -> dict[str, float | None] | None:
+    if found is None:
+        return None
+    several = len(line.records) > 1
+    return {"iqm": found.value, "low": found.low if several else None, "high": found.high if several else None}
