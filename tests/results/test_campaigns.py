@@ -72,6 +72,7 @@ def test_a_campaign_trains_scores_and_keeps_what_is_done(cli):
         (["compare", "CartPole-v1:ppo", "n_env=3"], "unknown key"),
         (["compare", "CartPole-v1:ppo", "CartPole-v1:pp"], "unknown variant"),
         (["compare", "CartPole-v1:ppo", "nothing"], "neither a run nor a recipe"),
+        (["compare", "CartPole-v1:ppo", "one,two"], "unknown run 'one'"),
         (["compare", "group:x", "CartPole-v1:ppo"], "no run has a group"),
         (["compare", "CartPole-v1:ppo", "CartPole-v1:a2c", "--seeds", "0"], "--seeds: expected a number of seeds"),
         (["compare", "CartPole-v1:ppo", ""], "one side of the comparison is empty"),
@@ -90,6 +91,8 @@ def test_a_comparison_says_first_what_it_would_train(cli):
     assert "4 runs to train" in done.err
     assert "CartPole-v1:ppo learning_rate=3e-3 seed 1" in done.out
     assert not (cli.folder / "runs").exists()
+    two = cli("compare", "CartPole-v1:ppo policy.hidden=[8,8]", "CartPole-v1:ppo policy.hidden=[4,4]", "--dry")
+    assert "CartPole-v1:ppo policy.hidden=[4,4] seed 4" in two.out
 
 
 def wait_until(there, seconds=120):

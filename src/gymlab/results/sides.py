@@ -44,7 +44,7 @@ def side(text: str, runs_root: Path, how: Manner, base: str | None = None) -> As
     try:
         return _runs(text, [select_run(part, runs_root) for part in text.split(",")], how)
     except UserError as no_run:
-        if text.startswith("@") or "," in text:
+        if text.startswith("@") or ("," in text and words == [text]):  # no override, whose value may be a list
             raise
         try:
             return _recipe(words, runs_root, how)
