@@ -28,6 +28,12 @@ class Contrast(NamedTuple):
     gain: Estimate
     better_b: float  # how often a run of B beats one of A
     enough: bool  # seeds, to say anything
+    steps: bool = False  # the quantity counts steps: fewer are better
+
+    def told(self, found: Estimate) -> str:
+        """An estimate of this quantity for people."""
+        low, high = counted(found.low), counted(found.high)
+        return f"{counted(found.value)} [{low}, {high}]" if self.steps else str(found)
 
     @property
     def shown(self) -> bool:
@@ -44,11 +50,11 @@ class Contrast(NamedTuple):
         }
 
 
-def contrast(name: str, a: Sequence[float], b: Sequence[float], *, more_is_better: bool = True) -> Contrast:
-    """B against A."""
-    gain = difference(b, a) if more_is_better else difference(a, b)
-    wins = probability_of_improvement(b, a) if more_is_better else probability_of_improvement(a, b)
-    return Contrast(name, estimate(a), estimate(b), gain, wins, min(len(a), len(b)) >= LEAST_SEEDS)
+def contrast(name: str, a: Sequence[float], b: Sequence[float], *, steps: bool = False) -> Contrast:
+    """B against A; of steps fewer are better, of all else more."""
+    gain = difference(a, b) if steps else difference(b, a)
+    wins = probability_of_improvement(a, b) if steps else probability_of_improvement(b, a)
+    return Contrast(name, estimate(a), estimate(b), gain, wins, min(len(a), len(b)) >= LEAST_SEEDS, steps)
 
 
 def scores(side: Side, judged: str = "greedy") -> list[float]:
@@ -93,7 +99,7 @@ def compare(a: Side, b: Side, *, threshold: float | None = None, judged: str = "
         reached = (len(timed[0]) - timed[0].count(None), len(timed[1]) - timed[1].count(None))
         if any(reached):
             values = [[float(horizon if step is None else step) for step in side] for side in timed]
-            steps = contrast("steps to threshold", *values, more_is_better=False)
+            steps = contrast("steps to threshold", *values, steps=True)
     areas = [[record.auc for record in side.records if record.auc is not None] for side in (a, b)]
     same = len({record.horizon for record in every}) == 1 and all(areas)
     area = contrast("mean return over training", *areas) if same else None
@@ -125,7 +131,7 @@ def verdict(found: Contrast, a: str, b: str) -> str:
     if not found.shown:
         return f"{found.name}: no difference is shown, the 95 % interval holds zero"
     better, worse, by = (b, a, found.gain) if found.gain.low > 0 else (a, b, _turned(found.gain))
-    return f"{found.name}: {better} is better than {worse} by {by} (95 %)"
+    return f"{found.name}: {better} is better than {worse} by {found.told(by)} (95 %)"
 
 
 def _turned(found: Estimate) -> Estimate:
@@ -138,7 +144,7 @@ def page(found: Comparison) -> list[str]:
 
     contrasts = [part for part in (found.score, found.auc, found.steps) if part is not None]
     rows = [("", "A", "B", "B better by", "P(B better)")]
-    rows += [(part.name, str(part.a), str(part.b), str(part.gain), f"{part.better_b:.2f}") for part in contrasts]
+    rows += [(part.name, *map(part.told, (part.a, part.b, part.gain)), f"{part.better_b:.2f}") for part in contrasts]
     lines = [f"A: {found.a.label} ({len(found.a.records)} runs)", f"B: {found.b.label} ({len(found.b.records)} runs)"]
     lines += ["", *columns(rows, right=range(1, 5)), ""]
     if found.threshold is not None:
