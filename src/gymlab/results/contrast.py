@@ -143,7 +143,7 @@ def page(found: Comparison) -> list[str]:
     from gymlab.runs.sections import columns
 
     contrasts = [part for part in (found.score, found.auc, found.steps) if part is not None]
-    rows = [("", "A", "B", "B better by", "P(B better)")]
+    rows: list[tuple[str, ...]] = [("", "A", "B", "B better by", "P(B better)")]
     rows += [(part.name, *map(part.told, (part.a, part.b, part.gain)), f"{part.better_b:.2f}") for part in contrasts]
     lines = [f"A: {found.a.label} ({len(found.a.records)} runs)", f"B: {found.b.label} ({len(found.b.records)} runs)"]
     lines += ["", *columns(rows, right=range(1, 5)), ""]
