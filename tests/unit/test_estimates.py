@@ -45,3 +45,29 @@ def test_a_difference_and_how_often_one_set_beats_the_other():
     assert 2 < found.low < 4 < found.high < 6
     assert probability_of_improvement([1, 2], [1, 0]) == 0.875  # pairs: tie, win, win, win
     assert estimate([1, 2, 3], seed=3) == estimate([1, 2, 3], seed=3)
+
+
+def test_published_interquartile_means():
+    # Wikipedia, "Interquartile mean": twelve observations, and nine.
+    assert iqm([5, 8, 4, 38, 8, 6, 9, 7, 7, 3, 1, 6]) == 6.5
+    assert iqm([1, 3, 5, 7, 9, 11, 13, 15, 17]) == 9
+
+
+def test_published_bootstrap_of_the_mouse_data():
+    # Efron and Tibshirani, An Introduction to the Bootstrap (1993), tables 2.1 and 2.2: means 86.86 and 56.22, and a
+    # standard error of the treated mean of 23.36 as the number of resamples grows.
+    treated, control = [94, 197, 16, 38, 99, 141, 23], [52, 104, 146, 10, 51, 30, 40, 27, 46]
+    within_one_error = estimate(treated, mean, level=0.6827, resamples=50_000)
+    assert within_one_error.value == pytest.approx(86.86, abs=0.005)
+    assert (within_one_error.high - within_one_error.low) / 2 == pytest.approx(23.36, rel=0.03)
+    found = difference(treated, control, mean)
+    assert found.value == pytest.approx(30.63, abs=0.01)
+    assert found.low < 0 < found.high  # as in the book: no difference is shown
+
+
+def test_a_published_mann_whitney_count():
+    # Wikipedia, "Mann-Whitney U test": finishing order T H H H H H T T T T T H, six of each, U is 11 for the tortoises.
+    order = "THHHHHTTTTTH"
+    speed = {animal: [len(order) - place for place, who in enumerate(order) if who == animal] for animal in "TH"}
+    assert probability_of_improvement(speed["T"], speed["H"]) * 36 == pytest.approx(11)
+    assert probability_of_improvement(speed["H"], speed["T"]) * 36 == pytest.approx(25)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gymlab.cli import (
+    compare,
     config,
     control,
     diagnose,
@@ -17,7 +18,10 @@ from gymlab.cli import (
     export,
     init,
     play,
+    pretrained,
+    refs,
     report,
+    results,
     runs,
     trace,
     train,
@@ -48,6 +52,10 @@ app.command("video", rich_help_panel="Look")(video.video)
 app.command("explain", rich_help_panel="Look")(explain.explain)
 app.command("trace", rich_help_panel="Look")(trace.trace)
 app.add_typer(runs.app, name="runs", rich_help_panel="Look")
+app.command("compare", rich_help_panel="Tune")(compare.compare)
+app.add_typer(results.app, name="results", rich_help_panel="Tune")
+app.command("refs", rich_help_panel="Tune")(refs.refs)
+app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")

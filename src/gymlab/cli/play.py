@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gymlab.replay.play import Played
     from gymlab.replay.stage import Stage
     from gymlab.rollout.table import Wanted
-    from gymlab.runs.paths import RunPaths
 
 
 def play(
@@ -35,27 +34,30 @@ def play(
     fps: Annotated[float | None, typer.Option(help="Steps per second; default: the env's own.", min=0.1)] = None,
     slow: Annotated[float, typer.Option(help="Times slower.", min=0.01)] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Every step waits for a key.")] = False,
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="A policy that comes with gymlab, by env or recipe.")
+    ] = False,
     terminal: Annotated[bool, typer.Option("--terminal", help="In the terminal, not in a window.")] = False,
     imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
 ) -> None:
     """Watch a run's policy, random actions or play yourself: in a window, or in the terminal where there is no screen.
 
-    Example: gymlab play CartPole-v1 --policy user
+    Example: gymlab play --pretrained CartPole-v1
     """
     from gymlab.replay.play import HAND_FPS, Pace, Quit
 
-    run, recipe = _find(what, policy, imports or [])
-    policy = policy or ("random" if run is None else "run")
+    source, recipe = _shelved(what) if pretrained else _find(what, policy, imports or [])
+    policy = policy or ("random" if source is None else "run")
     pace = Pace(fps or (HAND_FPS if policy == "user" else None), slow, step)
-    title = recipe.name if run is None else f"{run[0].run_id}/{run[1]}"
+    title = recipe.name if source is None else source.title
     done: list[Played] = []
     with _screen(title, terminal=terminal) as screen, suppress(Quit), _opened(policy, recipe) as (env, stage):
         from gymlab.replay.play import Show, at_random, by_hand, watch
 
         with Show(env, screen, pace, title, record) as show:
             if stage is not None:
-                assert run is not None
-                acting = watch(show, stage, *_policy(run, stage, seed, sampled=sampled), episodes)
+                assert source is not None
+                acting = watch(show, stage, *_policy(source, stage, seed, sampled=sampled), episodes)
             else:
                 acting = (by_hand if policy == "user" else at_random)(show, recipe, seed, episodes)
             for played in acting:
@@ -83,14 +85,30 @@ def _opened(policy: str, recipe: Recipe) -> Iterator[tuple[Any, Stage | None]]:
         env.close()
 
 
-def _policy(run: tuple[RunPaths, str], stage: Stage, seed: int, *, sampled: bool) -> tuple[Any, Wanted]:
+class _Source(NamedTuple):
+    """Where a policy comes from."""
+
+    title: str
+    load: Callable[[], dict[str, Any]]  # its tensors
+
+
+def _policy(source: _Source, stage: Stage, seed: int, *, sampled: bool) -> tuple[Any, Wanted]:
     from gymlab.rollout.table import Wanted
-    from gymlab.runs.checkpoints import load_checkpoint
 
-    return stage.policy(load_checkpoint(*run, with_state=False).policy), Wanted(seed, greedy=not sampled)
+    return stage.policy(source.load()), Wanted(seed, greedy=not sampled)
 
 
-def _find(what: str, policy: str | None, imports: list[str]) -> tuple[tuple[RunPaths, str] | None, Recipe]:
+def _shelved(what: str) -> tuple[_Source, Recipe]:
+    from gymlab.core.errors import UserError
+    from gymlab.pretrained.shelf import find, shelf
+
+    if what == "@last":
+        raise UserError(f"--pretrained: of which env? There are {', '.join(item.name for item in shelf())}")
+    item = find(what)
+    return _Source(f"{item.name} (pretrained)", item.tensors), item.recipe()
+
+
+def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_Source | None, Recipe]:
     """The run and its recipe or, where nothing is called so, the recipe alone."""
     from gymlab.core.errors import UserError
     from gymlab.recipes.load import read_run_recipe, resolve
@@ -107,8 +125,8 @@ def _find(what: str, policy: str | None, imports: list[str]) -> tuple[tuple[RunP
             return None, resolve(what, imports=imports).recipe
         except UserError as no_recipe:
             raise UserError(f"'{what}' is neither a run nor a recipe: {no_run}; {no_recipe}") from no_recipe
-    recipe = read_run_recipe(paths.recipe)
-    return (paths, load_checkpoint(paths, which, with_state=False).path.name), recipe
+    loaded = load_checkpoint(paths, which, with_state=False)
+    return _Source(f"{paths.run_id}/{loaded.path.name}", lambda: loaded.policy), read_run_recipe(paths.recipe)
 
 
 @contextmanager

@@ -1,0 +1,72 @@
+"""`gymlab pretrained`: small trained policies to watch at once, and how to pack one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Trained policies that come with gymlab, and packing your own.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_policies(as_json: Json = False) -> None:
+    """List the trained policies: scores on 100 fresh episodes, and what they were trained by.
+
+    Example: gymlab pretrained list
+    """
+    from gymlab.cli.campaign import print_json
+    from gymlab.pretrained.shelf import shelf
+    from gymlab.runs.sections import columns, shown
+
+    every = shelf()
+    if as_json:
+        print_json([item.about for item in every])
+        return
+    rows = [("recipe", "greedy", "sampled", "exact", "env steps", "bytes")]
+    for item in every:
+        about = item.about
+        scores = [f"{about['scores'][mode]['mean']:.4g} ± {about['scores'][mode]['std']:.3g}" for mode in _MODES]
+        exact = "-" if about["exact"] is None else f"{about['exact']:.4g}"
+        rows.append((shown(item.name), scores[0], scores[1], exact, str(about["env_steps"]), str(about["bytes"])))
+    typer.echo("\n".join(columns(rows, right=range(1, 6))))
+    typer.echo(f"next: gymlab play --pretrained {every[0].env if every else 'CartPole-v1'}")
+
+
+_MODES = ("greedy", "sampled")
+
+
+@app.command()
+def make(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")],
+    into: Annotated[Path, typer.Option("--into", help="The shelf.")] = Path("pretrained"),
+    as_json: Json = False,
+) -> None:
+    """Pack a run's best policy with its recipe and its scores; it is scored first where that was not done yet.
+
+    Example: gymlab pretrained make @best:CartPole-v1
+    """
+    from gymlab.cli.campaign import print_json, run_jobs
+    from gymlab.core.errors import RunError
+    from gymlab.pretrained.shelf import pack
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.results.perform import Job
+    from gymlab.results.record import known_record
+    from gymlab.runs.select import select_run
+
+    paths = select_run(run, runs_folder())
+    record = known_record(paths, 100)
+    if record is None:
+        (outcome,) = run_jobs([Job(paths, None, 100)], 1, runs_folder(), "the same command")
+        record = outcome.record
+    if record is None:
+        raise RunError(f"{paths.run_id} could not be scored: gymlab eval {paths.run_id}")
+    item = pack(paths, record, into)
+    if as_json:
+        print_json({**item.about, "folder": str(item.path)})
+        return
+    typer.echo(f"{item.name}: {item.about['bytes']} bytes in {item.path}")
+    typer.echo(f"next: gymlab play --pretrained {item.name}")

@@ -1,0 +1,119 @@
+"""`gymlab refs`: what is a good score on an environment?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+_OWN_RUNS = 3
+
+
+def refs(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="A Gymnasium id, e.g. CartPole-v1.")],
+    algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only published scores of this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what is known to be reachable on an env, with sources, beside your own best runs.
+
+    Example: gymlab refs LunarLander-v3
+    """
+    from gymlab.cli.campaign import print_json
+    from gymlab.core.errors import UserError, suggestion
+    from gymlab.envs.catalogue import resolve_id
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.results.references import data, scores_of
+
+    known, note = data(), ""
+    if env not in known.envs():
+        found = resolve_id(env)
+        env, note = found.id, found.note
+    every = scores_of(env)
+    listed = scores_of(env, algorithm)
+    if algorithm is not None and every and not listed:
+        names = {ref.algorithm for ref in every}
+        raise UserError(f"--algorithm {algorithm}: nobody published it on {env}: {suggestion(algorithm, names)}")
+    optimum, chance = known.optima.get(env), known.random.get(env)
+    own = _own_runs(env, runs_folder())
+    if as_json:
+        print_json(
+            {
+                "env": env,
+                "threshold": _threshold(env),
+                "optimum": None
+                if optimum is None
+                else {**optimum.model_dump(), "source": known.sources[optimum.source]},
+                "random": None if chance is None else {**chance.model_dump(), "source": known.sources[chance.source]},
+                "scores": [{**ref.model_dump(), "source": known.sources[ref.system]} for ref in listed],
+                "own": own,
+            }
+        )
+        return
+    lines = [note] if note else []
+    lines += [env, *_bounds(_threshold(env), optimum, chance, known.sources), "", *_table(listed, own, env)]
+    used = dict.fromkeys(ref.system for ref in listed)
+    lines += ["", *(f"{name}: {known.sources[name]}" for name in used)] if used else []
+    typer.echo("\n".join([*lines, f"next: gymlab train {env}"]))
+
+
+def _threshold(env: str) -> float | None:
+    from gymlab.core.errors import UserError
+    from gymlab.envs.catalogue import spec_threshold
+
+    try:
+        return spec_threshold(env)
+    except UserError:  # its package is not installed
+        return None
+
+
+def _bounds(threshold: float | None, optimum: Any, chance: Any, sources: dict[str, str]) -> list[str]:
+    lines = [] if threshold is None else [f"  registered threshold {threshold:g}"]
+    for name, bound in (("optimum", optimum), ("random player", chance)):
+        if bound is not None:
+            spread = "" if bound.std is None else f" ± {bound.std:g}"
+            played = "" if bound.episodes is None else f", {bound.episodes} episodes"
+            also = f" ({bound.note})" if bound.note else ""
+            lines.append(f"  {name} {bound.score:g}{spread}{also}: {sources[bound.source]}{played}")
+    return lines or ["  no threshold, optimum or random score is known"]
+
+
+def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
+    from gymlab.runs.registry import Registry
+
+    runs = [run for run in Registry(root).runs() if run.get("env") == env]
+    scored = [run for run in runs if isinstance(run.get("best_return"), int | float)]
+    scored.sort(key=lambda run: -run["best_return"])
+    return [{key: run.get(key) for key in ("id", "name", "best_return", "env_steps")} for run in scored[:_OWN_RUNS]]
+
+
+def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
+    from gymlab.core.metrics.metric import counted
+    from gymlab.runs.sections import columns, shown
+
+    rows = [
+        (
+            ref.score,
+            f"{ref.score:g}" + ("" if ref.std is None else f" ± {ref.std:g}"),
+            ref.system,
+            ref.algorithm,
+            "-" if ref.steps is None else counted(ref.steps),
+            "" if ref.on is None else f"on {ref.on}",
+        )
+        for ref in listed
+    ]
+    rows += [
+        (
+            run["best_return"],
+            f"{run['best_return']:g}",
+            "yours",
+            shown(run["name"]).rpartition(":")[2],
+            counted(run["env_steps"] or 0),
+            shown(run["id"]),
+        )
+        for run in own
+    ]
+    if not rows:
+        return [f"nobody's score on {env} is known here, and you have no evaluated run of it"]
+    rows.sort(key=lambda row: -row[0])
+    head = ("score", "by", "algorithm", "env steps", "")
+    return columns([head, *(row[1:] for row in rows)], right=(0, 3))

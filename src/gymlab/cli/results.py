@@ -1,0 +1,147 @@
+"""`gymlab results`: train the plan's recipes over seeds, score them alike, and write the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.results.perform import Job, Outcome
+    from gymlab.results.plan import Row
+    from gymlab.results.table import Line
+
+app = typer.Typer(no_args_is_help=True, help="Many seeds of every recipe, scored on fresh episodes: the proof.")
+
+Rows = Annotated[
+    list[str] | None, typer.Argument(metavar="[RECIPE ...]", help="Rows by title, recipe or env; default: all.")
+]
+Folder = Annotated[Path, typer.Option("--folder", help="Holds plan.yaml and the results, one file per seed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def run(
+    recipes: Rows = None,
+    folder: Folder = Path("results"),
+    seeds: Annotated[str | None, typer.Option("--seeds", help="Only these of the plan's: 2 or 0..1.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side, each on a core of its own.")] = 1,
+    dry: Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train and score what has no result yet, or a stale one; interrupted runs go on, finished ones are kept.
+
+    Example: gymlab results run CartPole-v1:ppo --jobs 2
+    """
+    from gymlab.cli.campaign import print_json, run_jobs
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.results.pace import known_speeds, left
+    from gymlab.results.record import write_record
+    from gymlab.results.table import data, read_line, record_path
+
+    rows = _rows(folder, recipes, seeds)
+    todo = _todo(folder, rows)
+    for line, _ in todo:
+        for seed, told in line.stale.items():
+            typer.echo(f"{line.row.title} seed {seed}: stale, trained again: {', '.join(told[:5])}", err=True)
+    everything = [job for _, found in todo for job in found]
+    guess = left(everything, known_speeds(runs_folder())).told(min(jobs, max(len(everything), 1)))
+    said = f"{len(everything)} runs to train or score, {guess}" if everything else "nothing to do: all results are here"
+    typer.echo(said, err=True)
+    owners = {job.paths.run_id: line.row for line, found in todo for job in found}
+
+    def keep(outcome: Outcome) -> None:
+        if outcome.record is not None:
+            write_record(record_path(folder, owners[outcome.record.run_id], outcome.record.seed), outcome.record)
+
+    done: list[Outcome] = []
+    if everything and not dry:
+        done = run_jobs(everything, jobs, runs_folder(), f"`gymlab results run --folder {folder}`", keep)
+    lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
+    if as_json:
+        print_json([data(line) for line in lines])
+    else:
+        _print(lines)
+        typer.echo("next: gymlab results show --write")
+    if any(outcome.record is None for outcome in done):
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    recipes: Rows = None,
+    folder: Folder = Path("results"),
+    write: Annotated[bool, typer.Option("--write", help="Also write docs/results.md and its pictures.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the table: scores with intervals, marks, steps to threshold, and what is missing or stale.
+
+    Example: gymlab results show CartPole-v1
+    """
+    from gymlab.cli.campaign import print_json
+    from gymlab.results.page import write_page
+    from gymlab.results.plan import FILE, read_plan
+    from gymlab.results.table import data, read_line
+
+    lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
+    if write:
+        every = [read_line(folder, row) for row in read_plan(folder / FILE)]
+        for path in write_page(every, Path()):
+            typer.echo(f"wrote {path}", err=True)
+    if as_json:
+        print_json([data(line) for line in lines])
+        return
+    _print(lines)
+    missing = next((line for line in lines if line.missing or line.stale), None)
+    typer.echo(f"next: gymlab results run '{missing.row.title}'" if missing else "next: gymlab results show --write")
+
+
+def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Row, ...]:
+    from gymlab.core.errors import UserError
+    from gymlab.results.plan import FILE, chosen, parse_seeds, read_plan
+
+    rows = chosen(read_plan(folder / FILE), names or [])
+    if seeds is None:
+        return rows
+    try:
+        wanted = parse_seeds(seeds)
+    except ValueError as error:
+        raise UserError(f"--seeds: {error}") from None
+    kept = [(row, tuple(seed for seed in row.seeds or () if seed in wanted)) for row in rows]
+    if not any(seeds for _, seeds in kept):
+        raise UserError(f"--seeds {seeds}: none of them is in the plan")
+    return tuple(row.model_copy(update={"seeds": some}) for row, some in kept if some)
+
+
+def _todo(folder: Path, rows: tuple[Row, ...]) -> list[tuple[Line, list[Job]]]:
+    """The lines with the runs they still need; a recipe that cannot be used here is told and left out."""
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.results.perform import Job
+    from gymlab.results.table import read_line, trials_of
+    from gymlab.runs.paths import run_paths
+
+    found = []
+    for row in rows:
+        line = read_line(folder, row)
+        if line.fault:
+            typer.echo(f"{row.title}: left out: {line.fault}", err=True)
+            continue
+        wanted = {*line.missing, *line.stale}
+        needed = [trial for trial in trials_of(row) if trial.seed in wanted] if wanted else []
+        jobs = [Job(run_paths(runs_folder(), t.run_id), t, row.episodes or 100) for t in needed]
+        found.append((line, jobs))
+    return found
+
+
+def _print(lines: list[Line]) -> None:
+    from gymlab.results.table import HEAD, cells
+    from gymlab.runs.sections import columns
+
+    for text in columns([HEAD, *map(cells, lines)], right=range(1, 8)):
+        typer.echo(text)
+    for line in lines:
+        if line.fault:
+            typer.echo(f"cannot be run here: {line.row.title}: {line.fault}")
+        for seed, told in line.stale.items():
+            typer.echo(f"stale: {line.row.title} seed {seed}: {', '.join(told[:5])}")

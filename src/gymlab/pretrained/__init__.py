@@ -1,0 +1,1 @@
+"""Small trained policies that come with the package."""

@@ -1,0 +1,52 @@
+"""Learning curves of one row as a small PNG: each seed thin, their interquartile mean thick."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from gymlab.core.errors import UserError
+from gymlab.core.estimates import iqm
+from gymlab.core.metrics.metric import counted
+from gymlab.results.record import Record
+from gymlab.runs.pictures import COLOURS
+
+_GRID_POINTS = 100
+
+
+def middle(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """The interquartile mean over seeds of the evaluation curves; a run that ended keeps its last value."""
+    curves = [np.array(record.curve, float) for record in records if record.curve]
+    if not curves:
+        return np.empty(0), np.empty(0)
+    grid = np.linspace(max(curve[0, 0] for curve in curves), max(curve[-1, 0] for curve in curves), _GRID_POINTS)
+    return grid, iqm(np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves], axis=-1))
+
+
+def draw(records: Sequence[Record], title: str, mark: float | None) -> bytes:
+    """The picture of a row."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter
+    except ImportError as error:
+        raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
+    figure = Figure(figsize=(6, 3), dpi=80, layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for record in records:
+        if record.curve:
+            axes.plot(*zip(*record.curve, strict=True), color=COLOURS[0], linewidth=0.8, alpha=0.35)
+    axes.plot(*middle(records), color=COLOURS[0], linewidth=2)
+    if mark is not None:
+        axes.axhline(mark, color="#6E7781", linewidth=1, linestyle=(0, (4, 3)))
+    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
+    axes.set_xlabel("env_steps", fontsize=8)
+    axes.tick_params(labelsize=8, length=0)
+    axes.grid(True, color="#E6E8EB", linewidth=0.8)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: counted(x)))
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    target = io.BytesIO()
+    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
+    return target.getvalue()
