@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.experiment.build import Parts, build
+from gymlab.experiment.kept import Kept
 from gymlab.experiment.restoring import check_whole
 from gymlab.experiment.result import Result
 from gymlab.experiment.session import Options, Session, Start
@@ -44,9 +45,13 @@ def train(
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
     init_from: tuple[RunPaths, str] | None = None,
+    kept: Kept | None = None,
 ) -> Result:
-    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind."""
-    parts = build(recipe, options.seed)
+    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind.
+
+    In a process that trains several, `kept` holds what they share.
+    """
+    parts = build(recipe, options.seed, kept=kept)
     try:
         notes = list(parts.notes)
         state = parts.program.start(options.seed)
@@ -80,6 +85,7 @@ class Continuation:
     run_id: str | None = None  # of the fork, where there is one
     command: tuple[str, ...] = ()
     trackers: Trackers = field(default_factory=Trackers)  # beside those the run has
+    evaluator_cores: tuple[int, ...] | None = None
 
 
 class NothingToDo(Exception):
@@ -92,6 +98,7 @@ def resume(
     *,
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
+    kept: Kept | None = None,
 ) -> Result:
     """Go on from the last checkpoint in the same run, or from an earlier one in a new run that forks off."""
     manifest = read_manifest(paths)
@@ -109,6 +116,7 @@ def resume(
         command=how.command,
         changes=changes,
         trackers=how.trackers,
+        evaluator_cores=how.evaluator_cores,
     )
     fork = how.which not in ("last", read_index(paths).get("last"))
 
@@ -117,11 +125,11 @@ def resume(
 
     with disk_faults_told(), opened(open_store) as store:
         if not steps(paths):
-            return _begin_again(store, recipe, options, watchers, announce)
+            return _begin_again(store, recipe, options, watchers, announce, kept)
         loaded = load_checkpoint(paths, how.which)
         check_whole(loaded.info)
         horizon = _horizon(loaded, recipe, how)
-        parts = build(recipe, options.seed, horizon=horizon)
+        parts = build(recipe, options.seed, horizon=horizon, kept=kept)
         try:
             if fork:
                 options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
@@ -145,10 +153,15 @@ def resume(
 
 
 def _begin_again(
-    store: RunStore, recipe: Recipe, options: Options, watchers: Sequence[Feature], announce: Announce
+    store: RunStore,
+    recipe: Recipe,
+    options: Options,
+    watchers: Sequence[Feature],
+    announce: Announce,
+    kept: Kept | None,
 ) -> Result:
     """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
-    parts = build(recipe, options.seed)
+    parts = build(recipe, options.seed, kept=kept)
     try:
         notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
         session = Session(parts, store, options, watchers)

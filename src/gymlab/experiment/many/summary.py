@@ -1,0 +1,126 @@
+"""What a group of runs came to: one number with its interval, and how many got there."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gymlab.core.clock import short
+from gymlab.core.estimates import Estimate, estimate
+from gymlab.recipes.keys import settings_of
+from gymlab.recipes.load import read_run_recipe
+from gymlab.runs.facts import read_facts
+from gymlab.runs.groups import Group, Member
+from gymlab.runs.paths import RunPaths
+
+NOT_BEGUN = "not begun"
+
+
+class Ending(NamedTuple):
+    """One member as its folder tells it."""
+
+    member: Member
+    status: str
+    stop_reason: str | None = None
+    env_steps: int = 0
+    seconds: float = 0.0
+    score: float | None = None  # mean return of the last evaluation
+    solved: bool | None = None  # None: there is no threshold
+    steps_to_threshold: int | None = None  # None: not reached
+
+    def as_json(self) -> dict[str, Any]:
+        member = self.member
+        facts = {"run_id": member.run_id, "seed": member.seed, "overrides": list(member.overrides)}
+        return facts | {name: value for name, value in self._asdict().items() if name != "member"}
+
+
+class Summary(NamedTuple):
+    """Of those members that have a score."""
+
+    score: Estimate | None  # interquartile mean and its 95 % interval
+    scored: int
+    solved: int | None  # members; None: there is no threshold
+    steps_to_threshold: float | None  # median; None where fewer than half got there
+    env_steps: int
+    seconds: float  # of the wall clock
+
+    @property
+    def steps_per_second(self) -> float:
+        return self.env_steps / self.seconds if self.seconds > 0 else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        score = None if self.score is None else {"iqm": self.score.value, "low": self.score.low, "high": self.score.high}
+        return self._asdict() | {"score": score, "steps_per_second": round(self.steps_per_second, 1)}
+
+
+def read_ending(runs_root: Path, member: Member) -> Ending:
+    """What a member's folder says of it."""
+    paths = RunPaths(runs_root / member.run_id)
+    if not paths.exists:
+        return Ending(member, NOT_BEGUN)
+    facts = read_facts(paths, settings_of(read_run_recipe(paths.recipe)), metrics=())
+    returns, status = facts.measured.evaluations.returns, facts.status
+    return Ending(
+        member,
+        str(status["status"]),
+        status.get("stop_reason"),
+        int(facts.clock.get("env_steps") or 0),
+        float(facts.clock.get("seconds") or 0.0),
+        float(returns[-1]) if len(returns) else None,
+        None if facts.solved_at is None or not len(returns) else bool(returns[-1] >= facts.solved_at),
+        facts.score.steps_to_threshold,
+    )
+
+
+def summarize(endings: Sequence[Ending], env_steps: int, seconds: float) -> Summary:
+    """`env_steps` and `seconds` are of this session: members that go on have done more in all."""
+    scores = [ending.score for ending in endings if ending.score is not None]
+    verdicts = [ending.solved for ending in endings if ending.solved is not None]
+    reached = [ending.steps_to_threshold for ending in endings]
+    far = [float("inf") if steps is None else float(steps) for steps in reached]
+    median = statistics.median(far) if far else float("inf")
+    return Summary(
+        estimate(scores) if scores else None,
+        len(scores),
+        sum(verdicts) if verdicts else None,
+        median if median < float("inf") else None,
+        env_steps,
+        seconds,
+    )
+
+
+def told(group: Group, endings: Sequence[Ending], summary: Summary) -> list[str]:
+    """For people: every member, the whole, and what to do next."""
+    width = max(len(ending.member.label) for ending in endings)
+    lines = [
+        f"{group.name}: {len(endings)} members",
+        f"  {'member':{width}}  {'status':9} {'return':>9} {'solved':>7} {'env_steps':>10} {'to goal':>8} {'seconds':>8}",
+    ]
+    for ending in endings:
+        lines.append(
+            f"  {ending.member.label:{width}}  {ending.status:9} {_number(ending.score):>9} "
+            f"{ {True: 'yes', False: 'no', None: '-'}[ending.solved]:>7} {ending.env_steps:>10} "
+            f"{'-' if ending.steps_to_threshold is None else short(ending.steps_to_threshold):>8} {ending.seconds:>8.1f}"
+        )
+    if summary.score is not None:
+        lines.append(f"return: interquartile mean {summary.score} (95 % interval, {summary.scored} members)")
+    if summary.solved is not None:
+        reached = summary.steps_to_threshold
+        when = "" if reached is None else f"; median {short(int(reached))} env_steps to the threshold"
+        lines.append(f"solved: {summary.solved} of {len(endings)}{when}")
+    lines.append(
+        f"{short(summary.env_steps)} env_steps in {summary.seconds:.1f} s: {short(int(summary.steps_per_second))} a second"
+    )
+    open_ones = [ending for ending in endings if ending.status != "finished"]
+    best = max((e for e in endings if e.score is not None), key=lambda e: e.score or 0.0, default=None)
+    if open_ones:
+        lines.append(f"next: gymlab resume {group.name}")
+    elif best is not None:
+        lines.append(f"next: gymlab runs show {best.member.run_id}")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
