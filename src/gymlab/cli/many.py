@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -14,7 +18,10 @@ from gymlab.cli.terminal import orderly
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.experiment.many.group import Outcome
+    from gymlab.experiment.many.group import Outcome, Wishes
+    from gymlab.experiment.many.pool import Pool
+    from gymlab.experiment.many.protocol import Task
+    from gymlab.recipes.schema import Recipe
     from gymlab.runs.groups import Group
 
 MOST_MEMBERS = 10_000
@@ -40,35 +47,31 @@ def train_many(
     trackers: tuple[str | None, bool],
 ) -> None:
     """A run per seed and variation, in processes of their own or in one vmapped program."""
-    seeds = parse_seeds(grid.seeds or "1", grid.seed)
+    seeds, varied = parse_seeds(grid.seeds or "1", grid.seed), parse_variations(grid.vmap or [])
     _refuse_detaching(detach)
-    with orderly():
+    if grid.vmap is not None and grid.jobs is not None:
+        raise UserError("--jobs is for runs in processes of their own: leave it out beside --vmap")
+    with orderly(), _pool(grid.jobs, len(seeds)) as pool:
+        if grid.vmap is None and not _may_have_gpu():
+            pool.warm_up()  # while we read the recipe
         from gymlab.cli.detach import typed_command
-        from gymlab.experiment.many.pool import Pool
+        from gymlab.experiment.many.group import Wishes, make_group, new_tasks
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.trackers.assemble import choose_trackers
 
-        asked = choose_trackers(*trackers)
-        with Pool(_workers(grid.jobs, len(seeds))) as pool:
-            if grid.vmap is None:
-                pool.warm_up()  # while we read the recipe
-            resolved = sought.resolve()
-            from gymlab.experiment.many.group import Wishes, make_group, new_tasks, run_in_pool
-
-            root, recipe = runs_folder(), resolved.recipe
-            wishes = Wishes(typed_command(), asked.wandb, asked.tensorboard, output, tuple(resolved.notes))
-            group = make_group(recipe, seeds, [], name=grid.name, how="processes")
-            group = replace(group, **named, solved_at_source=resolved.solved_at_source)
-            tasks = new_tasks(root, group, group.members, recipe, wishes)
-            outcome = run_in_pool(root, group, tasks, pool, wishes)
-        _finish(outcome, output)
+        asked, resolved = choose_trackers(*trackers), sought.resolve()
+        wishes = Wishes(typed_command(), asked.wandb, asked.tensorboard, output, tuple(resolved.notes))
+        how = "vmap" if grid.vmap is not None or _suits_gpu(resolved.recipe) else "processes"
+        group = make_group(resolved.recipe, seeds, varied, name=grid.name, how=how)
+        group = replace(group, **named, solved_at_source=resolved.solved_at_source)
+        tasks = new_tasks(runs_folder(), group, group.members, resolved.recipe, wishes)
+        _finish(_run(group, tasks, pool, wishes), output)
 
 
 def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bool) -> None:
     """Go on with the members of a group that are not finished or, where something changes, with all of them."""
     from gymlab.cli.detach import typed_command
-    from gymlab.experiment.many.group import Wishes, more_tasks, new_tasks, run_in_pool
-    from gymlab.experiment.many.pool import Pool
+    from gymlab.experiment.many.group import Wishes, more_tasks, new_tasks
     from gymlab.recipes.load import read_run_text
     from gymlab.recipes.settings_file import runs_folder
     from gymlab.runs.groups import unfinished
@@ -88,9 +91,33 @@ def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bo
         *more_tasks(root, group, begun, wishes),
         *new_tasks(root, group, fresh, read_run_text(group.recipe), wishes),
     ]
-    with Pool(_workers(None, len(tasks))) as pool:
-        outcome = run_in_pool(root, group, tasks, pool, wishes)
-    _finish(outcome, output)
+    with _pool(None, len(tasks)) as pool:
+        _finish(_run(group, tasks, pool, wishes), output)
+
+
+def _run(group: Group, tasks: list[Task], pool: Pool, wishes: Wishes) -> Outcome:
+    from gymlab.experiment.many.group import run_group
+    from gymlab.recipes.settings_file import runs_folder
+
+    if group.how == "vmap":
+        from gymlab.experiment.many.together import Together
+
+        return run_group(runs_folder(), group, Together(tasks), "one vmapped program", wishes)
+    for task in tasks:
+        pool.submit(task)
+    return run_group(runs_folder(), group, pool, f"{pool.size} process{'es' * (pool.size > 1)}", wishes)
+
+
+def parse_variations(texts: list[str]) -> list[tuple[str, ...]]:
+    """`learning_rate=1e-4,1e-3` as two variations; several keys with one another."""
+    keys = []
+    for text in filter(None, texts):
+        key, equals, values = text.partition("=")
+        found = [value.strip() for value in values.split(",")]
+        if not equals or not all(found) or not key.strip():
+            raise UserError(f"--vmap {text[:80]!r}: a key and its values, e.g. ppo.learning_rate=1e-4,3e-4,1e-3")
+        keys.append([f"{key.strip()}={value}" for value in dict.fromkeys(found)])
+    return list(itertools.product(*keys)) if keys else []
 
 
 def parse_seeds(text: str, first: int = 0) -> list[int]:
@@ -113,10 +140,31 @@ def parse_seeds(text: str, first: int = 0) -> list[int]:
     return seeds
 
 
-def _workers(jobs: int | None, members: int) -> int:
+def _pool(jobs: int | None, members: int) -> Pool:
+    from gymlab.experiment.many.pool import Pool
     from gymlab.runs.platform import usable_cores
 
-    return max(1, min(jobs or usable_cores(), members))
+    return Pool(max(1, min(jobs or usable_cores(), members)))
+
+
+def _may_have_gpu() -> bool:
+    """Whether JAX could find a GPU; nothing is imported to find out."""
+    if os.environ.get("JAX_PLATFORMS", "").strip() == "cpu":
+        return False
+    return any(find_spec(f"jax_{kind}_plugin") is not None for kind in ("cuda12", "cuda13", "rocm7", "rocm60"))
+
+
+def _suits_gpu(recipe: Recipe) -> bool:
+    """Whether the runs are of the kind that a GPU makes best together: compiled, and there is one."""
+    if recipe.device == "cpu" or not _may_have_gpu():
+        return False
+    import jax
+
+    from gymlab.experiment.engines import compiled_env
+
+    with suppress(RuntimeError):
+        return bool(jax.devices("gpu")) and compiled_env(recipe, None)[0] is not None
+    return False
 
 
 def _refuse_detaching(detach: bool) -> None:

@@ -28,7 +28,8 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but er
 Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
 Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="K|A..B|A,B", help="One run per seed, as many at once as there are cores.")
+    str | None,
+    typer.Option("--seeds", metavar="K|A..B|A,B", help="One run per seed, as many at once as there are cores."),
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", metavar="J", min=1, help="With --seeds: how many runs at once.")]
 Vmap = Annotated[

@@ -70,6 +70,7 @@ class Parts:
     notes: list[str]
     looks: Looks = field(default_factory=Looks)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
+    together: int = 1  # runs in one vmapped program
     trackers: tuple[str, ...] = ()  # where copies go, for the first line
 
     @property

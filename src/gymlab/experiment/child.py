@@ -17,7 +17,9 @@ _PATIENCE_SECONDS = 2.0
 class Child:
     """A module of ours run as a program. Every line it says goes to `hear`, from a thread; None is its end."""
 
-    def __init__(self, module: str, hear: Callable[[str | None], None], environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, module: str, hear: Callable[[str | None], None], environ: Mapping[str, str] | None = None
+    ) -> None:
         path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._process = subprocess.Popen(

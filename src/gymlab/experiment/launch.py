@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.experiment.build import Parts, build
-from gymlab.experiment.kept import Kept
 from gymlab.experiment.restoring import check_whole
 from gymlab.experiment.result import Result
 from gymlab.experiment.session import Options, Session, Start
@@ -35,6 +34,7 @@ from gymlab.training.tensors import Tensors, from_tensors, to_tensors
 
 _BESIDE_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")  # blocks of a recipe
 Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
+Make = Callable[..., Parts]  # (recipe, seed, horizon=None): `build`, or more than that
 
 
 def train(
@@ -45,13 +45,13 @@ def train(
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
     init_from: tuple[RunPaths, str] | None = None,
-    kept: Kept | None = None,
+    make: Make = build,
 ) -> Result:
     """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind.
 
-    In a process that trains several, `kept` holds what they share.
+    Where several runs share what they are made of, `make` makes their parts.
     """
-    parts = build(recipe, options.seed, kept=kept)
+    parts = make(recipe, options.seed)
     try:
         notes = list(parts.notes)
         state = parts.program.start(options.seed)
@@ -98,7 +98,7 @@ def resume(
     *,
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
-    kept: Kept | None = None,
+    make: Make = build,
 ) -> Result:
     """Go on from the last checkpoint in the same run, or from an earlier one in a new run that forks off."""
     manifest = read_manifest(paths)
@@ -125,11 +125,11 @@ def resume(
 
     with disk_faults_told(), opened(open_store) as store:
         if not steps(paths):
-            return _begin_again(store, recipe, options, watchers, announce, kept)
+            return _begin_again(store, recipe, options, watchers, announce, make)
         loaded = load_checkpoint(paths, how.which)
         check_whole(loaded.info)
         horizon = _horizon(loaded, recipe, how)
-        parts = build(recipe, options.seed, horizon=horizon, kept=kept)
+        parts = make(recipe, options.seed, horizon=horizon)
         try:
             if fork:
                 options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
@@ -158,10 +158,10 @@ def _begin_again(
     options: Options,
     watchers: Sequence[Feature],
     announce: Announce,
-    kept: Kept | None,
+    make: Make,
 ) -> Result:
     """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
-    parts = build(recipe, options.seed, kept=kept)
+    parts = make(recipe, options.seed)
     try:
         notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
         session = Session(parts, store, options, watchers)

@@ -66,7 +66,7 @@ class CompiledProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
         self._looks = looks or Looks()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
@@ -89,7 +89,7 @@ class CompiledProgram:
         good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, spoilt)
         update, values = first + len(good.rows), np.asarray(hp[len(good.rows)], np.float32)
         rollouts = self.recollect(good.state, update)
-        bad = BadUpdate(update, good.state, rollouts, dict(zip(self._hp_names, values, strict=True)), after)
+        bad = BadUpdate(update, good.state, rollouts, dict(zip(self.hp_names, values, strict=True)), after)
         raise NumericalFault(bad, good, examine(self.agent, bad))
 
     def _cut_back(
@@ -110,7 +110,7 @@ class CompiledProgram:
 
     def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
         """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
-        table = np.zeros((self.most, len(self._hp_names)), np.float32)
+        table = np.zeros((self.most, len(self.hp_names)), np.float32)
         table[: len(hp)] = hp
         flags = np.zeros(self.most, bool)
         flags[: len(hp)] = looks = self._looks.at(first, len(hp))
@@ -147,7 +147,7 @@ class CompiledProgram:
     def update(self, state: TrainState, update: Array, values: Array, look: Array) -> Learnt:
         """One update, to be traced: collect, then learn with these scheduled values."""
         groups, rollouts = self._collected(state, update)
-        hp = {name: values[i] for i, name in enumerate(self._hp_names)}
+        hp = {name: values[i] for i, name in enumerate(self.hp_names)}
         return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, look)
 
     def _updates(
@@ -180,7 +180,7 @@ class HostProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
         self._looks = looks or Looks()
         self._init = jax.jit(self._begin)
         self._learn = jax.jit(self._packed)
@@ -205,7 +205,7 @@ class HostProgram:
         began, compiled = time.perf_counter(), compile_seconds()
         groups, rollouts = self._collect(state, np.uint32(first))
         collected, compiled_to_collect = time.perf_counter(), compile_seconds() - compiled
-        values = dict(zip(self._hp_names, np.asarray(hp[0], np.float32), strict=True))
+        values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
         # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
         looks = self._looks.at(first, 1)[0]

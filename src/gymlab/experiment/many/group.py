@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gymlab.core.errors import UserError
+from gymlab.core.estimates import estimate
 from gymlab.envs.engines.launch import registration
-from gymlab.experiment.many.pool import Pool
+from gymlab.experiment.kept import shape_of
 from gymlab.experiment.many.protocol import (
     Alerted,
     Began,
@@ -25,7 +25,15 @@ from gymlab.experiment.many.protocol import (
     Task,
     report_fields,
 )
-from gymlab.experiment.many.summary import Ending, Summary, read_ending, summarize, told
+from gymlab.experiment.many.summary import (
+    Ending,
+    Summary,
+    by_variation,
+    read_ending,
+    score_json,
+    summarize,
+    told,
+)
 from gymlab.experiment.signals import watch_signals
 from gymlab.features.console.board import Board, make_board
 from gymlab.recipes.dump import dump_recipe
@@ -70,7 +78,12 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         members = [e.as_json() | {"error": self.failures.get(e.member.run_id)} for e in self.endings]
-        return {"group": self.group.name, "how": self.group.how, "members": members, **self.summary.as_json()}
+        facts = {"group": self.group.name, "how": self.group.how, "members": members, **self.summary.as_json()}
+        variations = by_variation(self.endings)
+        if len(variations) > 1:
+            scores = {label: [e.score for e in varied if e.score is not None] for label, varied in variations.items()}
+            facts["variations"] = {label: score_json(estimate(s)) if s else None for label, s in scores.items()}
+        return facts
 
 
 def make_group(
@@ -88,17 +101,19 @@ def make_group(
 def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, wishes: Wishes) -> list[Task]:
     """A task per member that has not begun. Says what is wrong before anything is made."""
     registered, tasks = registration(recipe.env.id), []
+    recipes = {overrides: amend(recipe, overrides) for overrides in {member.overrides for member in group.members}}
+    if group.how == "vmap":
+        check_alike(recipe, recipes)
     for member in members:
         if run_paths(runs_root, member.run_id).root.exists():
             raise UserError(f"run id '{member.run_id}' exists already: `gymlab resume {group.name}`, or --group NAME")
-        own = amend(recipe, member.overrides) if member.overrides else recipe
         tasks.append(
             Task(
                 number=group.members.index(member),
                 runs_root=str(runs_root),
                 run_id=member.run_id,
                 seed=member.seed,
-                recipe=dump_recipe(own),
+                recipe=dump_recipe(recipes[member.overrides]),
                 registered=registered,
                 full_budget=group.full_budget,
                 group=group.name,
@@ -112,6 +127,14 @@ def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: 
             )
         )
     return tasks
+
+
+def check_alike(recipe: Recipe, variations: Mapping[tuple[str, ...], Recipe]) -> None:
+    """UserError where one differs in more than the numbers that enter compiled code."""
+    for overrides, varied in variations.items():
+        if shape_of(varied) != shape_of(recipe):
+            names = ", ".join(recipe.algorithm.settings.schedules())
+            raise UserError(f"--vmap {', '.join(overrides)}: that is compiled in, and can differ only in {names}")
 
 
 def more_tasks(runs_root: Path, group: Group, members: Iterable[Member], wishes: Wishes) -> list[Task]:
@@ -135,21 +158,22 @@ def more_tasks(runs_root: Path, group: Group, members: Iterable[Member], wishes:
     ]
 
 
-def run_in_pool(runs_root: Path, group: Group, tasks: Sequence[Task], pool: Pool, wishes: Wishes) -> Outcome:
-    """Have a pool do the tasks, show how they get on, and sum up."""
-    book = Book(runs_root, group, wishes.output, f"{pool.size} processes")
+class Source(Protocol):
+    """A pool or a vmapped program, with tasks to do."""
 
-    def stop(reason: str) -> None:
-        pool.stop(signal.SIGINT if signal.SIGINT.name in reason else signal.SIGTERM)
+    def reports(self) -> Iterator[Report]: ...
+    def stop(self, reason: str) -> None: ...
 
-    for task in tasks:
-        pool.submit(task)
-    with book.board, watch_signals(stop) as interrupts:
+
+def run_group(runs_root: Path, group: Group, source: Source, how: str, wishes: Wishes) -> Outcome:
+    """Have the members trained, show how they get on, and sum up."""
+    book = Book(runs_root, group, wishes.output, how)
+    with book.board, watch_signals(source.stop) as interrupts:
         for note in wishes.notes:
             book.board.say(f"note: {note}")
-        for report in pool.reports():
+        for report in source.reports():
             if book.note(report):
-                pool.stop()
+                source.stop("refused")
     return book.close(interrupts.received is not None, interrupts.exit_code)
 
 
@@ -212,7 +236,9 @@ class Book:
         seat.status, seat.env_steps = result["status"], result["env_steps"]
         seat.progress = 1.0 if seat.status == "finished" else seat.progress
         self._codes.append(result["exit_code"])
-        self.board.say(f"{member.label}: {result['status']} at {result['env_steps']} env_steps ({result['stop_reason']})")
+        self.board.say(
+            f"{member.label}: {result['status']} at {result['env_steps']} env_steps ({result['stop_reason']})"
+        )
 
     def close(self, interrupted: bool, signal_code: int) -> Outcome:
         """The summary, read from the runs' folders."""

@@ -51,9 +51,9 @@ class Pool:
     def submit(self, task: Task) -> None:
         self._waiting.append(task)
 
-    def stop(self, with_signal: int = signal.SIGTERM) -> None:
+    def stop(self, reason: str) -> None:
         """Members under way end in order, those waiting are not begun. May be called by a signal handler."""
-        self._stop_signal = with_signal
+        self._stop_signal = signal.SIGINT if signal.SIGINT.name in reason else signal.SIGTERM
 
     def reports(self) -> Iterator[Report]:
         """Everything the workers report, until every submitted task has had its last word."""
@@ -79,9 +79,7 @@ class Pool:
         place = next(place for place in range(len(self._cores)) if place not in self._places.values())
         self._started += 1
         number = self._started
-        child = Child(
-            "gymlab.experiment.many.worker", lambda line: self._heard.put((number, line)), self._environ
-        )
+        child = Child("gymlab.experiment.many.worker", lambda line: self._heard.put((number, line)), self._environ)
         child.say(json.dumps({"core": self._cores[place]}))
         self._children[number], self._places[number] = child, place
         return number

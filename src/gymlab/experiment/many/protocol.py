@@ -36,8 +36,7 @@ class Task:
 
     @classmethod
     def read(cls, line: str) -> Task:
-        fields = json.loads(line)
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        return cls(**_fields(line))
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,9 @@ def report_line(report: Report) -> str:
 
 
 def read_report(line: str) -> Report:
-    fields: dict[str, Any] = json.loads(line)
-    kind = _KINDS[fields.pop("report")]
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    fields = _fields(line)
+    return _KINDS[fields.pop("report")](**fields)
+
+
+def _fields(line: str) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}

@@ -51,8 +51,14 @@ class Summary(NamedTuple):
         return self.env_steps / self.seconds if self.seconds > 0 else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        score = None if self.score is None else {"iqm": self.score.value, "low": self.score.low, "high": self.score.high}
-        return self._asdict() | {"score": score, "steps_per_second": round(self.steps_per_second, 1)}
+        return self._asdict() | {
+            "score": None if self.score is None else score_json(self.score),
+            "steps_per_second": round(self.steps_per_second, 1),
+        }
+
+
+def score_json(score: Estimate) -> dict[str, float]:
+    return {"iqm": score.value, "low": score.low, "high": score.high}
 
 
 def read_ending(runs_root: Path, member: Member) -> Ending:
@@ -91,34 +97,49 @@ def summarize(endings: Sequence[Ending], env_steps: int, seconds: float) -> Summ
     )
 
 
+def by_variation(endings: Sequence[Ending]) -> dict[str, list[Ending]]:
+    """The members that differ in their seed alone, together."""
+    found: dict[str, list[Ending]] = {}
+    for ending in endings:
+        found.setdefault(", ".join(ending.member.overrides), []).append(ending)
+    return found
+
+
 def told(group: Group, endings: Sequence[Ending], summary: Summary) -> list[str]:
     """For people: every member, the whole, and what to do next."""
-    width = max(len(ending.member.label) for ending in endings)
-    lines = [
-        f"{group.name}: {len(endings)} members",
-        f"  {'member':{width}}  {'status':9} {'return':>9} {'solved':>7} {'env_steps':>10} {'to goal':>8} {'seconds':>8}",
-    ]
-    for ending in endings:
-        lines.append(
-            f"  {ending.member.label:{width}}  {ending.status:9} {_number(ending.score):>9} "
-            f"{ {True: 'yes', False: 'no', None: '-'}[ending.solved]:>7} {ending.env_steps:>10} "
-            f"{'-' if ending.steps_to_threshold is None else short(ending.steps_to_threshold):>8} {ending.seconds:>8.1f}"
-        )
-    if summary.score is not None:
+    lines = [f"{group.name}: {len(endings)} members", *_table(endings)]
+    variations = by_variation(endings)
+    for label, varied in variations.items():
+        scores = [ending.score for ending in varied if ending.score is not None]
+        if len(variations) > 1 and scores:
+            lines.append(f"{label}: interquartile mean {estimate(scores)} ({len(scores)} members)")
+    if summary.score is not None and len(variations) == 1:
         lines.append(f"return: interquartile mean {summary.score} (95 % interval, {summary.scored} members)")
     if summary.solved is not None:
         reached = summary.steps_to_threshold
         when = "" if reached is None else f"; median {short(int(reached))} env_steps to the threshold"
         lines.append(f"solved: {summary.solved} of {len(endings)}{when}")
-    lines.append(
-        f"{short(summary.env_steps)} env_steps in {summary.seconds:.1f} s: {short(int(summary.steps_per_second))} a second"
-    )
-    open_ones = [ending for ending in endings if ending.status != "finished"]
+    speed = f"{short(int(summary.steps_per_second))} a second"
+    lines.append(f"{short(summary.env_steps)} env_steps in {summary.seconds:.1f} s: {speed}")
     best = max((e for e in endings if e.score is not None), key=lambda e: e.score or 0.0, default=None)
-    if open_ones:
+    if any(ending.status != "finished" for ending in endings):
         lines.append(f"next: gymlab resume {group.name}")
     elif best is not None:
         lines.append(f"next: gymlab runs show {best.member.run_id}")
+    return lines
+
+
+def _table(endings: Sequence[Ending]) -> list[str]:
+    width = max(len(ending.member.label) for ending in endings)
+    names = f"{'return':>9} {'solved':>7} {'env_steps':>10} {'to goal':>8} {'seconds':>8}"
+    lines = [f"  {'member':{width}}  {'status':9} {names}"]
+    for ending in endings:
+        verdict = {True: "yes", False: "no", None: "-"}[ending.solved]
+        reached = "-" if ending.steps_to_threshold is None else short(ending.steps_to_threshold)
+        lines.append(
+            f"  {ending.member.label:{width}}  {ending.status:9} {_number(ending.score):>9} {verdict:>7} "
+            f"{ending.env_steps:>10} {reached:>8} {ending.seconds:>8.1f}"
+        )
     return lines
 
 

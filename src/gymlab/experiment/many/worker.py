@@ -15,15 +15,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from gymlab.experiment.child import own_stdout
-from gymlab.experiment.many.protocol import Failed, Finished, NotBegun, Report, Task, report_line
+from gymlab.experiment.many.protocol import Report, Task, report_line
 
 if TYPE_CHECKING:
     from gymlab.experiment.kept import Kept
-    from gymlab.experiment.many.reporter import Reporter
     from gymlab.experiment.result import Result
 
 ORPHAN_SECONDS = 4.0  # for a clean end once the parent is gone
@@ -83,8 +82,8 @@ def _warm_up(core: int | None) -> tuple[int, ...] | None:
     """Import what training needs and have JAX start its threads; then keep to one core. The cores there are."""
     import jax
 
-    from gymlab.experiment import launch  # noqa: F401 - imported for what it costs
     from gymlab.experiment.jax_setup import set_up_jax
+    from gymlab.experiment.many import members  # noqa: F401 - imported now because that takes its time
     from gymlab.recipes.settings_file import cache_folder
     from gymlab.runs.platform import usable_cores
 
@@ -103,69 +102,22 @@ def _warm_up(core: int | None) -> tuple[int, ...] | None:
 def _train(
     task: Task, kept: Kept, orders: _Orders, cores: tuple[int, ...] | None, tell: Callable[[Report], None]
 ) -> Report:
-    """The last report of one member."""
-    from gymlab.core.errors import GymlabError, UserError
+    from gymlab.experiment.build import build
+    from gymlab.experiment.many.members import last_report, session
     from gymlab.experiment.many.reporter import Reporter
     from gymlab.experiment.signals import Interrupted, guard_process
-    from gymlab.runs.paths import RunPaths
 
-    begun = RunPaths(Path(task.runs_root) / task.run_id)
-    reporter = Reporter(task.number, tell)
-    try:
+    def train() -> Result:
         with guard_process() as interrupts:
             orders.busy = lambda: interrupts.received is None
             try:
                 if orders.stopped:  # asked after saying that we are busy: no stop falls in between
-                    return NotBegun(task.number)
-                result = _session(task, kept, cores, reporter)
+                    raise Interrupted
+                return session(task, Reporter(task.number, tell), partial(build, kept=kept), cores)
             finally:
                 orders.busy = lambda: False
-        return Finished(task.number, result.as_json() | {"exit_code": result.exit_code})
-    except Interrupted:
-        return NotBegun(task.number)
-    except GymlabError as error:
-        return Failed(task.number, str(error), isinstance(error, UserError) and not begun.exists, begun.exists)
-    except Exception as error:  # whatever it is, it is this member's
-        return Failed(task.number, f"{type(error).__name__}: {error}"[:2000], begun=begun.exists)
 
-
-def _session(task: Task, kept: Kept, cores: tuple[int, ...] | None, reporter: Reporter) -> Result:
-    from gymlab.experiment import launch
-    from gymlab.experiment.session import Options
-    from gymlab.recipes.load import read_run_text
-    from gymlab.runs.paths import RunPaths
-    from gymlab.runs.select import select_checkpoint
-    from gymlab.trackers.assemble import Trackers
-
-    told: dict[str, Any] = {"watchers": [reporter], "announce": reporter.announce, "kept": kept}
-    trackers = Trackers(task.wandb, task.tensorboard)
-    if task.resume:
-        how = launch.Continuation(
-            overrides=task.overrides,
-            budget=task.budget,
-            full_budget=task.full_budget,
-            reschedule=task.reschedule,
-            command=task.command,
-            trackers=trackers,
-            evaluator_cores=cores,
-        )
-        return launch.resume(RunPaths(Path(task.runs_root) / task.run_id), how, **told)
-    _register(task.registered)
-    options = Options(
-        task.seed, task.run_id, task.full_budget, task.tags, task.group, task.note, task.command,
-        solved_at_source=task.solved_at_source, trackers=trackers, evaluator_cores=cores,
-    )  # fmt: skip
-    root = Path(task.runs_root)
-    source = None if task.init_from is None else select_checkpoint(task.init_from, root, default="best")
-    return launch.train(read_run_text(task.recipe), options, root, init_from=source, **told)
-
-
-def _register(registered: str | None) -> None:
-    if registered is not None:  # a user's script may have registered it, which nothing here imports
-        import gymnasium
-
-        spec = gymnasium.envs.registration.EnvSpec.from_json(registered)
-        gymnasium.registry.setdefault(spec.id, spec)
+    return last_report(task, train)
 
 
 def _leave() -> None:
