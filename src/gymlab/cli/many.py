@@ -72,7 +72,7 @@ def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bo
     """Go on with the members of a group that are not finished or, where something changes, with all of them."""
     from gymlab.cli.detach import typed_command
     from gymlab.experiment.many.group import Wishes, more_tasks, new_tasks
-    from gymlab.recipes.load import read_run_text
+    from gymlab.recipes.load import amend, read_run_text
     from gymlab.recipes.settings_file import runs_folder
     from gymlab.runs.groups import unfinished
 
@@ -87,10 +87,8 @@ def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bo
     elif not open_ones:
         typer.echo(f"{group.name} has finished: extend it with `gymlab resume {group.name} --budget N`")
         return
-    tasks = [
-        *more_tasks(root, group, begun, wishes),
-        *new_tasks(root, group, fresh, read_run_text(group.recipe), wishes),
-    ]
+    recipe = amend(read_run_text(group.recipe), wishes.overrides, budget=wishes.budget)
+    tasks = [*more_tasks(root, group, begun, wishes), *new_tasks(root, group, fresh, recipe, wishes)]
     with _pool(None, len(tasks)) as pool:
         _finish(_run(group, tasks, pool, wishes), output)
 

@@ -115,7 +115,7 @@ def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: 
                 seed=member.seed,
                 recipe=dump_recipe(recipes[member.overrides]),
                 registered=registered,
-                full_budget=group.full_budget,
+                full_budget=group.full_budget or wishes.full_budget,
                 group=group.name,
                 tags=group.tags,
                 note=group.note,

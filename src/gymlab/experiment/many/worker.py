@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def main() -> None:
     said = threading.Lock()
 
     def tell(report: Report) -> None:
-        with said:
+        with said, suppress(OSError):  # where the parent is gone, the member still ends in order
             print(report_line(report), file=out, flush=True)
 
     cores = _warm_up(core)
@@ -55,7 +56,6 @@ def main() -> None:
     kept = Kept()
     while (task := orders.tasks.get()) is not None:
         tell(_train(task, kept, orders, cores, tell))
-    out.close()
     _leave()
 
 
