@@ -114,16 +114,9 @@ def train(
         from gymlab.experiment.session import Options
 
         options = Options(
-            seed,
-            run_id,
-            full_budget,
-            tuple(tag or ()),
-            group,
-            note,
-            typed_command(),
-            trackers=trackers,
+            seed, run_id, full_budget, tuple(tag or ()), group, note, typed_command(), trackers=trackers,
             solved_at_source=resolved.solved_at_source,
-        )
+        )  # fmt: skip
         screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
         with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
             result = launch(
