@@ -65,7 +65,7 @@ def named_by_an_update(algorithm):
     )
     state = jax.eval_shape(parts.program._begin, jax.random.key(0))
     hp = jax.ShapeDtypeStruct((len(parts.plan.hp_names),), np.float32)
-    names = set(jax.eval_shape(parts.program._update, state, np.uint32(0), hp, np.bool_(True))[1])
+    names = set(jax.eval_shape(parts.program.update, state, np.uint32(0), hp, np.bool_(True))[1])
     looked = [*parts.agent.layout.values, *(name for name, _ in parts.agent.layout.histograms)]
     return names | {f"hp/{name}" for name in parts.plan.hp_names} | set(looked)
 

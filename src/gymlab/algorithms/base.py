@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-import jax
-
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
@@ -92,8 +90,7 @@ class ActorCriticAlgorithm(Algorithm):
         return state._replace(params=weights)
 
     def initial_carry(self, n_envs: int) -> Tree:
-        shapes = jax.eval_shape(self.network.init, jax.random.key(0))
-        return self.network(shapes).initial_carry(n_envs)
+        return self.network(self.network.shapes).initial_carry(n_envs)
 
     def act(self, weights: Params, obs: Tree, carry: Tree, key: Array, greedy: Array | bool = False) -> Decision:
         return self.network(weights).act(obs, carry, key, greedy)

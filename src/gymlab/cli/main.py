@@ -79,12 +79,21 @@ def root(
     """Train, prove, resume and share reinforcement-learning agents for Gymnasium environments."""
 
 
+def _with_optional_values(words: list[str]) -> list[str]:
+    """`--wandb` takes a project only after '=', `--vmap` values only in a list: what else follows is the recipe."""
+    following = [*words[1:], ""]
+    alone = [
+        word == "--wandb" or (word == "--vmap" and ("=" not in after or "," not in after))
+        for word, after in zip(words, following, strict=True)
+    ]
+    return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]
+
+
 def main() -> None:
     """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
     from gymlab.core.errors import GymlabError
 
-    # --wandb takes a project only after '=': what follows it is the recipe.
-    sys.argv[1:] = ["--wandb=" if word == "--wandb" else word for word in sys.argv[1:]]
+    sys.argv[1:] = _with_optional_values(sys.argv[1:])
     try:
         app()
     except GymlabError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gymlab.cli.sought import Sought, group_named, newest_interrupted, only_recipe
 from gymlab.cli.terminal import orderly
 
 if TYPE_CHECKING:
@@ -26,6 +27,19 @@ TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Copy to Tensor
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
+Seeds = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="K|A..B|A,B", help="One run per seed, as many at once as there are cores."),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", metavar="J", min=1, help="With --seeds: how many runs at once.")]
+Vmap = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vmap",
+        metavar="[KEY=A,B]",
+        help="With --seeds: one compiled program for all, also over scheduled hyperparameters.",
+    ),
+]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value with the full key, e.g. ppo.gamma=0.99.")]
 
 
@@ -33,6 +47,9 @@ def train(
     recipe: RecipeArgument = None,
     overrides: Overrides = None,
     seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 0,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    vmap: Vmap = None,
     budget: Annotated[str | None, typer.Option(help="When to end, e.g. 100k, '1M env_steps', '10k vec_steps'.")] = None,
     full_budget: Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")] = False,
     sets: Sets = None,
@@ -70,16 +87,21 @@ def train(
         )  # fmt: skip
         return
     if recipe is None:
-        recipe = _only_recipe()
+        recipe = only_recipe()
+    sought = Sought(recipe, overrides or [], sets or [], budget, engine, device, imports or [])
+    if seeds is not None or vmap is not None:
+        from gymlab.cli.many import Grid, train_many
+
+        named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note, "init_from": init_from}
+        grid = Grid(seed, seeds, vmap, jobs, group or run_id)
+        train_many(sought, grid, named, _mode(quiet, json, jsonl), detach=detach, trackers=(wandb, tensorboard))
+        return
     with orderly():
-        from gymlab.recipes.load import resolve
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
 
-        resolved = resolve(
-            recipe, overrides or [], sets=sets or [], budget=budget, engine=engine, device=device, imports=imports or []
-        )
+        resolved = sought.resolve()
         root, trackers = runs_folder(), choose_trackers(wandb, tensorboard)
         source = None if init_from is None else select_checkpoint(init_from, root, default="best")
         if detach:
@@ -92,16 +114,9 @@ def train(
         from gymlab.experiment.session import Options
 
         options = Options(
-            seed,
-            run_id,
-            full_budget,
-            tuple(tag or ()),
-            group,
-            note,
-            typed_command(),
-            trackers=trackers,
+            seed, run_id, full_budget, tuple(tag or ()), group, note, typed_command(), trackers=trackers,
             solved_at_source=resolved.solved_at_source,
-        )
+        )  # fmt: skip
         screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
         with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
             result = launch(
@@ -186,8 +201,14 @@ def _resume(
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
 
-        named = run or _newest_interrupted()
+        named = run or newest_interrupted()
         if named is None:
+            return
+        if (group := group_named(named)) is not None:
+            from gymlab.cli.many import resume_many
+
+            wishes = {"overrides": tuple(overrides), "budget": budget, "full_budget": full_budget}
+            resume_many(group, wishes | {"reschedule": reschedule}, output, detach=detach)
             return
         from gymlab.trackers.assemble import choose_trackers
 
@@ -220,22 +241,6 @@ def _resume(
         _finish(result, json=output in ("json", "jsonl"), quiet=output == "quiet")
 
 
-def _newest_interrupted() -> str | None:
-    """The run that a bare `gymlab resume` goes on with; says what to do where there is none."""
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.checkpoints import steps
-    from gymlab.runs.control import newest_run
-
-    root = runs_folder()
-    found = newest_run(root, "stopped", "crashed", having=steps)
-    if found is not None:
-        return found.run_id
-    newest = newest_run(root)
-    hint = f"extend one with `gymlab resume {newest.run_id} --budget N`" if newest else "`gymlab train CartPole-v1`"
-    typer.echo(f"no interrupted run in '{root}': {hint}")
-    return None
-
-
 def _apart(detach: bool, json: bool, background: int | None) -> tuple[bool, bool]:
     """Whether to start another process, and whether to answer in JSON: that process does neither."""
     if background is None:
@@ -249,18 +254,6 @@ def _apart(detach: bool, json: bool, background: int | None) -> tuple[bool, bool
 def _keys(first: str | None) -> list[str]:
     """With --resume the first positional is an override too."""
     return [] if first is None else [first]
-
-
-def _only_recipe() -> str:
-    """A bare `gymlab train` runs the recipe in ./recipes, if there is exactly one."""
-    from gymlab.core.errors import UserError
-    from gymlab.recipes.lookup import user_files
-
-    found = user_files()
-    if len(found) == 1:
-        return str(found[0])
-    told = f"there are {len(found)} in ./recipes" if found else "there is none in ./recipes"
-    raise UserError(f"which recipe? {told}: name one, e.g. `gymlab train CartPole-v1:ppo`")
 
 
 def _mode(quiet: bool, json: bool, jsonl: bool) -> Literal["quiet", "json", "jsonl", "people"]:

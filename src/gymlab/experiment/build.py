@@ -24,6 +24,7 @@ from gymlab.envs.stacks import Stacks, check_alike, evaluation_settings, stacks_
 from gymlab.envs.wrappers.transform import transformed
 from gymlab.experiment.engines import evaluation_engines, make_engine
 from gymlab.experiment.jax_setup import choose_device, set_up_jax
+from gymlab.experiment.kept import Compiled, Kept
 from gymlab.experiment.measuring import look_rule
 from gymlab.experiment.memory import check_memory, rollout_bytes
 from gymlab.policies.encoders import MakeEncoder
@@ -70,6 +71,7 @@ class Parts:
     stacks: Stacks | None = None  # None for env objects
     looks: Looks = field(default_factory=Looks)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
+    together: int = 1  # runs in one vmapped program
     trackers: tuple[str, ...] = ()  # where copies go, for the first line
 
     @property
@@ -118,10 +120,12 @@ def build(
     factory: Factory | None = None,
     horizon: Steps | None = None,
     on_step: OnStep | None = None,
+    kept: Kept | None = None,
 ) -> Parts:
     """Everything but the run directory.
 
     `factory` gives env objects from Python; `horizon` is where schedules end; `on_step` is called on host engines.
+    Of `kept` the compiled parts of an earlier run are taken where one had this shape, and these are put there.
     """
     require_secrets(recipe)
     set_up_jax(cache_folder())
@@ -132,22 +136,19 @@ def build(
     chosen = Chosen(engine.name, reason, *choose_device(recipe.device, host_engine=host, small=small))
     _, transforms = split_wrappers(recipe.env)
     spaces = transformed(engine.spaces, transforms)
-    agent = make_agent(recipe, spaces)
-    algorithm = agent.algorithm
     plan = make_plan(recipe, horizon or recipe.budget)
     check_memory(recipe, spaces)
-    program: Program
     looks = Looks()
-    carry = algorithm.initial_carry(recipe.n_envs)
-    if host:
-        collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
-        program = HostProgram(agent, (collector,), plan.hp_names, looks)
+    compiled = None if kept is None else kept.find(recipe)
+    if compiled is None:
+        compiled = _compiled(recipe, engine, plan, looks, factory, on_step)
+    elif isinstance(compiled.program, HostProgram):
+        compiled = compiled._replace(program=compiled.program.again((engine,), looks))
     else:
-        program = CompiledProgram(
-            agent, (CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps),), plan.hp_names, looks
-        )
-    _, shown = split_wrappers(evaluation_settings(recipe.env))
-    evaluator = Evaluator(evaluation_engines(recipe, factory), shown, agent.act, algorithm.initial_carry)
+        compiled = compiled._replace(program=compiled.program.again(looks))
+    if kept is not None:
+        kept.keep(recipe, compiled)
+    agent, program, evaluator = compiled
     told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
     if recipe.policy.encoder is None and chosen_for(spaces.observation) is not None:
         told.append(f"pictures are read by policy.encoder: {chosen_for(spaces.observation)}")
@@ -155,10 +156,28 @@ def build(
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
         told += [stacks.note] if stacks.note else []
-    notes = [*told, *algorithm.notes()]
+    notes = [*told, *agent.algorithm.notes()]
     parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, looks)
     looks.rule = look_rule(parts)
     return parts
+
+
+def _compiled(
+    recipe: Recipe, engine: Any, plan: Plan, looks: Looks, factory: Factory | None, on_step: OnStep | None
+) -> Compiled:
+    _, transforms = split_wrappers(recipe.env)
+    agent = make_agent(recipe, transformed(engine.spaces, transforms))
+    carry = agent.algorithm.initial_carry(recipe.n_envs)
+    program: CompiledProgram | HostProgram
+    if isinstance(engine, JaxEngine):
+        collected = CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps)
+        program = CompiledProgram(agent, (collected,), plan.hp_names, looks)
+    else:
+        collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
+        program = HostProgram(agent, (collector,), plan.hp_names, looks)
+    _, shown = split_wrappers(evaluation_settings(recipe.env))
+    evaluator = Evaluator(evaluation_engines(recipe, factory), shown, agent.act, agent.algorithm.initial_carry)
+    return Compiled(agent, program, evaluator)
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:

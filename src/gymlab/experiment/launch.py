@@ -35,6 +35,7 @@ from gymlab.training.tensors import Tensors, from_tensors, to_tensors
 
 _BESIDE_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")  # blocks of a recipe
 Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
+Make = Callable[..., Parts]  # (recipe, seed, horizon=None): `build`, or more than that
 
 
 def train(
@@ -45,9 +46,13 @@ def train(
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
     init_from: tuple[RunPaths, str] | None = None,
+    make: Make = build,
 ) -> Result:
-    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind."""
-    parts = build(recipe, options.seed)
+    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind.
+
+    Where several runs share what they are made of, `make` makes their parts.
+    """
+    parts = make(recipe, options.seed)
     try:
         notes = list(parts.notes)
         state = parts.program.start(options.seed)
@@ -81,6 +86,7 @@ class Continuation:
     run_id: str | None = None  # of the fork, where there is one
     command: tuple[str, ...] = ()
     trackers: Trackers = field(default_factory=Trackers)  # beside those the run has
+    evaluator_cores: tuple[int, ...] | None = None
 
 
 class NothingToDo(Exception):
@@ -93,6 +99,7 @@ def resume(
     *,
     watchers: Sequence[Feature] = (),
     announce: Announce = lambda *_: None,
+    make: Make = build,
 ) -> Result:
     """Go on from the last checkpoint in the same run, or from an earlier one in a new run that forks off."""
     manifest = read_manifest(paths)
@@ -110,6 +117,7 @@ def resume(
         command=how.command,
         changes=changes,
         trackers=how.trackers,
+        evaluator_cores=how.evaluator_cores,
     )
     fork = how.which not in ("last", read_index(paths).get("last"))
 
@@ -118,11 +126,11 @@ def resume(
 
     with disk_faults_told(), opened(open_store) as store:
         if not steps(paths):
-            return _begin_again(store, recipe, options, watchers, announce)
+            return _begin_again(store, recipe, options, watchers, announce, make)
         loaded = load_checkpoint(paths, how.which)
         check_whole(loaded.info)
         horizon = _horizon(loaded, recipe, how)
-        parts = build(recipe, options.seed, horizon=horizon)
+        parts = make(recipe, options.seed, horizon=horizon)
         try:
             if fork:
                 options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
@@ -146,10 +154,15 @@ def resume(
 
 
 def _begin_again(
-    store: RunStore, recipe: Recipe, options: Options, watchers: Sequence[Feature], announce: Announce
+    store: RunStore,
+    recipe: Recipe,
+    options: Options,
+    watchers: Sequence[Feature],
+    announce: Announce,
+    make: Make,
 ) -> Result:
     """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
-    parts = build(recipe, options.seed)
+    parts = make(recipe, options.seed)
     try:
         notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
         session = Session(parts, store, options, watchers)

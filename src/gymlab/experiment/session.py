@@ -89,7 +89,8 @@ class Session:
         parts.full_budget = options.full_budget
         self._tracker = make_tracker(options.trackers, store.paths)
         parts.trackers = tuple(self._tracker.describe())
-        self.fingerprint = fingerprint(device=parts.chosen.device, engine=parts.chosen.engine)
+        vmapped = {"vmapped": parts.together} if parts.together > 1 else {}
+        self.fingerprint = fingerprint(device=parts.chosen.device, engine=parts.chosen.engine, **vmapped)
 
     def run(self, state: TrainState, start: Start) -> Result:
         """Train from `state` until something ends the run."""

@@ -46,7 +46,7 @@ class Interrupts:
         self.received: int | None = None
         self._ours = ours  # the whole process is ours to end
         self._interrupt: Callable[[str], None] | None = None  # while there is something to end cleanly
-        self._holds = 0
+        self._holds, self._counting = 0, threading.Lock()
         self._last_words: list[Callable[[str], None]] = []
 
     @property
@@ -101,11 +101,13 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        self._holds += 1
+        with self._counting:  # runs that start together do so in threads
+            self._holds += 1
         try:
             yield
         finally:
-            self._holds -= 1
+            with self._counting:
+                self._holds -= 1
         if self.received is not None:
             self.act()
 

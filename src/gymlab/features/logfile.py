@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -42,13 +44,21 @@ def wanted_level() -> int:
     return LEVELS[given.lower()]
 
 
+_owners: Counter[int] = Counter()  # threads that train a run, and how many logs each has open
+
+
 class _Handler(logging.Handler):
     """Writes whole lines, without secrets or escape sequences, into two files of bounded size."""
 
     def __init__(self, path: Path, level: int) -> None:
         super().__init__(level)
-        self._path = path
+        self._path, self._thread = path, threading.get_ident()
         self._fd = logs.open_append(path)
+        _owners[self._thread] += 1
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """What a thread says that trains another run is not ours."""
+        return record.thread == self._thread or not _owners[record.thread or 0]
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -71,6 +81,7 @@ class _Handler(logging.Handler):
 
     def close(self) -> None:
         super().close()
+        _owners[self._thread] -= 1
         with contextlib.suppress(OSError):
             os.close(self._fd)
 

@@ -21,6 +21,7 @@ class FlatNetwork:
         shapes = eqx.filter_eval_shape(build, jax.random.key(0))
         paths, self._treedef = jax.tree_util.tree_flatten_with_path(shapes)
         self._names = [_name(path) for path, _ in paths]
+        self.shapes: Params = {_name(path): shape for path, shape in paths}  # of the parameters, without values
 
     def init(self, key: Array) -> Params:
         leaves = jax.tree_util.tree_leaves(self._build(key))

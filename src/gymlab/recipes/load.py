@@ -85,7 +85,17 @@ def load_yaml_text(text: str, variant: str | None = None, *, file: str = "recipe
 def read_run_recipe(path: Path) -> Recipe:
     """The recipe.yaml of a run: every value is written there, so nothing is looked up or completed."""
     problems = Problems()
-    chosen = _from_file(read_recipe_file(path, problems), None, problems)
+    return _run_recipe(read_recipe_file(path, problems), problems)
+
+
+def read_run_text(text: str) -> Recipe:
+    """The same from the text of such a file (`dump_recipe`'s), as another process has sent it."""
+    problems = Problems()
+    return _run_recipe(recipe_text(text, "recipe.yaml", problems), problems)
+
+
+def _run_recipe(file: RecipeFile, problems: Problems) -> Recipe:
+    chosen = _from_file(file, None, problems)
     env_id = chosen.flat.node.get("env", "id")
     return finish_run(chosen.flat.node, f"{env_id.value if env_id else ''}:{chosen.name}", problems)
 

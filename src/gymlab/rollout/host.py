@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,12 @@ class HostCollector:
         self._act = act_step
         self._steps = [np.int32(t) for t in range(n_steps)]
         self._buffers: Rollout | None = None
+
+    def again(self, engine: Any) -> HostCollector:
+        """The same collector around other envs of this kind: what is compiled is shared."""
+        twin = copy(self)
+        twin.engine, twin._buffers = engine, None
+        return twin
 
     def begin(self, key: Array | None = None) -> GroupState:
         """Start every env; `key` is for what transforms draw at the first observation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -154,8 +155,12 @@ def signal_process(pid: int, start: str, number: int) -> bool:
     return True
 
 
+@functools.cache
 def usable_cores() -> int:
-    """Cores this process may run on: containers and taskset allow fewer than the machine has."""
+    """Cores this process may run on: containers and taskset allow fewer than the machine has.
+
+    Asked once: JAX has as many threads for good, also in a process that is pinned to one of them later.
+    """
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

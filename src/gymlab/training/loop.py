@@ -28,7 +28,8 @@ from gymlab.training.events import (
     UpdateRow,
 )
 from gymlab.training.faults import NumericalFault
-from gymlab.training.program import Advanced, Program, Row
+from gymlab.training.program import Advanced, Program
+from gymlab.training.rows import Row
 from gymlab.training.state import TrainState
 
 CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals

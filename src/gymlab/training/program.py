@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gymlab.core.histogram import Histogram
 from gymlab.core.keys import run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.rollout.compiled import CompiledCollector
@@ -22,14 +21,9 @@ from gymlab.training.agent import Agent, Learnt, window_reached
 from gymlab.training.compiling import compile_seconds
 from gymlab.training.faults import BadUpdate, NumericalFault, examine
 from gymlab.training.looks import Looks
+from gymlab.training.rows import Row, packed, read_rows
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors, from_tensors, split_tensors, to_tensors
-
-
-class Row(dict[str, float]):
-    """The metrics of one update by name; what was not measured is not in it."""
-
-    histograms: Mapping[str, Histogram] = MappingProxyType({})
 
 
 class Advanced(NamedTuple):
@@ -72,12 +66,18 @@ class CompiledProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
         self._looks = looks or Looks()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
-        self._names: list[str] = []
+        self._names: list[str] = []  # known once an update was traced
+
+    def again(self, looks: Looks) -> CompiledProgram:
+        """The same program for another run: what is compiled is shared."""
+        twin = copy(self)
+        twin._looks = looks
+        return twin
 
     def start(self, seed: int) -> TrainState:
         return self._start(run_key(seed))
@@ -89,7 +89,7 @@ class CompiledProgram:
         good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, spoilt)
         update, values = first + len(good.rows), np.asarray(hp[len(good.rows)], np.float32)
         rollouts = self.recollect(good.state, update)
-        bad = BadUpdate(update, good.state, rollouts, dict(zip(self._hp_names, values, strict=True)), after)
+        bad = BadUpdate(update, good.state, rollouts, dict(zip(self.hp_names, values, strict=True)), after)
         raise NumericalFault(bad, good, examine(self.agent, bad))
 
     def _cut_back(
@@ -110,18 +110,13 @@ class CompiledProgram:
 
     def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
         """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
-        table = np.zeros((self.most, len(self._hp_names)), np.float32)
+        table = np.zeros((self.most, len(self.hp_names)), np.float32)
         table[: len(hp)] = hp
         flags = np.zeros(self.most, bool)
         flags[: len(hp)] = looks = self._looks.at(first, len(hp))
         after, rows, ends = self._run(state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return))
         done, fault = np.asarray(ends).tolist()
-        values = np.asarray(rows)[: done - fault]
-        names = len(self._names)
-        told = [Row(zip(self._names, row, strict=True)) for row in values[:, :names].tolist()]
-        for i in np.flatnonzero(looks[: len(told)]) if values.shape[1] > names else ():
-            taken, told[i].histograms = self.agent.layout.unpack(values[i, names:])
-            told[i] |= taken
+        told = read_rows(self.agent, self._names, np.asarray(rows)[: done - fault], looks)
         return Advanced(state if fault else after, told), after if fault else None
 
     def save(self, state: TrainState) -> Tensors:
@@ -149,24 +144,26 @@ class CompiledProgram:
             rollouts.append(rollout)
         return tuple(groups), tuple(rollouts)
 
-    def _update(self, state: TrainState, update: Array, values: Array, look: Array) -> Learnt:
+    def update(self, state: TrainState, update: Array, values: Array, look: Array) -> Learnt:
+        """One update, to be traced: collect, then learn with these scheduled values."""
         groups, rollouts = self._collected(state, update)
-        hp = {name: values[i] for i, name in enumerate(self._hp_names)}
+        hp = {name: values[i] for i, name in enumerate(self.hp_names)}
         return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, look)
 
     def _updates(
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
         """The state, a row per update, and how many were done and whether the last of them is a fault."""
-        shapes = jax.eval_shape(self._update, state, first, table[0], looks[0])
-        self._names = sorted(shapes.metrics)
+        step = jax.jit(self.update, inline=True)  # traced once, for its shapes and for the loop
+        shapes = jax.eval_shape(step, state, first, table[0], looks[0])
+        self._names[:] = sorted(shapes.metrics)
         width = len(self._names) + (0 if shapes.look is None else shapes.look.size)
         rows = jnp.zeros((self.most, width), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, metrics, fault, look = self._update(state, first + i.astype(jnp.uint32), table[i], looks[i])
-            row = _packed(metrics, self._names, look)
+            state, metrics, fault, look = step(state, first + i.astype(jnp.uint32), table[i], looks[i])
+            row = packed(metrics, self._names, look)
             return i + 1, state, rows.at[i].set(row), window_reached(metrics, stop_return), fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
@@ -183,12 +180,19 @@ class HostProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self._hp_names = agent, collectors, hp_names
+        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
         self._looks = looks or Looks()
         self._init = jax.jit(self._begin)
         self._learn = jax.jit(self._packed)
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
         self._names: list[str] = []
+
+    def again(self, engines: Sequence[Any], looks: Looks) -> HostProgram:
+        """The same program for another run, with envs of its own: what is compiled is shared."""
+        twin = copy(self)
+        twin._looks = looks
+        twin._collectors = tuple(c.again(engine) for c, engine in zip(self._collectors, engines, strict=True))
+        return twin
 
     def start(self, seed: int) -> TrainState:
         key = run_key(seed)
@@ -201,7 +205,7 @@ class HostProgram:
         began, compiled = time.perf_counter(), compile_seconds()
         groups, rollouts = self._collect(state, np.uint32(first))
         collected, compiled_to_collect = time.perf_counter(), compile_seconds() - compiled
-        values = dict(zip(self._hp_names, np.asarray(hp[0], np.float32), strict=True))
+        values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
         # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
         looks = self._looks.at(first, 1)[0]
@@ -264,14 +268,9 @@ class HostProgram:
     def _packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
         state, metrics, fault, look = self.agent.learn(*args)
-        self._names = sorted(metrics)
+        self._names[:] = sorted(metrics)
         fault = (fault | ~self.agent.sound(state)).astype(jnp.float32)
-        return state, _packed(metrics, self._names, fault[None]), look
-
-
-def _packed(metrics: dict[str, Array], names: list[str], more: Array | None) -> Array:
-    numbers = jnp.stack([metrics[name].astype(jnp.float32) for name in names])
-    return numbers if more is None else jnp.concatenate([numbers, more])
+        return state, packed(metrics, self._names, fault[None]), look
 
 
 def _with_counts(state: TrainState, tensors: Tensors) -> Tensors:

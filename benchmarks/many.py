@@ -1,0 +1,92 @@
+"""Many runs at once on a CPU: 8 seeds of CartPole-v1 by processes against one run by itself, in turns.
+
+Both are whole commands with everything on: start-up, evaluation, statistics, checkpoints and the summary are in the
+time. Written to benchmarks/results/many.json. Quick look: python benchmarks/many.py --repeats 1 --seeds 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "many.json"
+RECIPE = "CartPole-v1:ppo"
+
+
+def command(*arguments: str) -> tuple[dict[str, Any], float]:
+    """What a training command ends with, and the seconds it took from start to prompt."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "GYMLAB_RUNS": folder, "JAX_PLATFORMS": "cpu"}
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "gymlab", "train", RECIPE, "--full-budget", "--json", *arguments],
+            cwd=folder, env=environ, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(done.stdout.splitlines()[-1]), time.perf_counter() - began
+
+
+def solo(seed: int) -> dict[str, float]:
+    told, wall = command("--seed", str(seed))
+    return {"steps_per_second": told["env_steps"] / wall, "training": told["env_steps"] / told["seconds"], "wall": wall}
+
+
+def group(seeds: int) -> dict[str, float]:
+    told, wall = command("--seeds", str(seeds))
+    steps = sum(member["env_steps"] for member in told["members"])
+    spent = sum(member["seconds"] for member in told["members"])
+    return {"steps_per_second": steps / wall, "training": steps / spent, "wall": wall}
+
+
+def measure(repeats: int, seeds: int = 8) -> dict[str, Any]:
+    """Medians over the repeats. `ratio`: aggregate env steps/s of the group over the solo run's.
+
+    `training_ratio` leaves start-up out: a member's own speed times the processes, over the solo run's.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    rounds = []
+    for repeat in range(repeats + 1):  # the first round fills the compilation cache and is not counted
+        alone, together = solo(repeat), group(seeds)
+        told = {
+            "solo": alone,
+            "group": together,
+            "ratio": together["steps_per_second"] / alone["steps_per_second"],
+            "training_ratio": together["training"] * min(cores, seeds) / alone["training"],
+        }
+        print(f"[{repeat}/{repeats}] {json.dumps(told)}", flush=True)
+        rounds += [told] if repeat else []
+    return {
+        "seeds": seeds,
+        "processes": min(cores, seeds),
+        "ratio": statistics.median(told["ratio"] for told in rounds),
+        "training_ratio": statistics.median(told["training_ratio"] for told in rounds),
+        "solo_steps_per_second": statistics.median(told["solo"]["steps_per_second"] for told in rounds),
+        "group_steps_per_second": statistics.median(told["group"]["steps_per_second"] for told in rounds),
+        "rounds": rounds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=8)
+    options = parser.parse_args()
+    found = measure(options.repeats, options.seeds)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    print(
+        f"{found['seeds']} seeds in {found['processes']} processes: {found['group_steps_per_second']:,.0f} env steps/s"
+    )
+    print(f"{found['ratio']:.2f} x a solo run, {found['training_ratio']:.2f} x while training")
+
+
+if __name__ == "__main__":
+    main()

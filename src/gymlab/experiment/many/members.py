@@ -1,0 +1,73 @@
+"""One member of a group, wherever it is trained: from its task to its last report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gymlab.core.errors import GymlabError, UserError
+from gymlab.experiment import launch
+from gymlab.experiment.launch import Make
+from gymlab.experiment.many.protocol import Failed, Finished, NotBegun, Report, Task
+from gymlab.experiment.many.reporter import Reporter
+from gymlab.experiment.result import Result
+from gymlab.experiment.session import Options
+from gymlab.experiment.signals import Interrupted
+from gymlab.recipes.load import read_run_text
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.select import select_checkpoint
+from gymlab.trackers.assemble import Trackers
+
+
+def last_report(task: Task, train: Callable[[], Result]) -> Report:
+    """Train a member. Whatever goes wrong is this member's alone, and becomes its last report."""
+    paths = RunPaths(Path(task.runs_root) / task.run_id)
+    try:
+        result = train()
+    except Interrupted:
+        return NotBegun(task.number)
+    except GymlabError as error:
+        return Failed(task.number, str(error), isinstance(error, UserError) and not paths.exists, paths.exists)
+    except Exception as error:
+        return Failed(task.number, f"{type(error).__name__}: {error}"[:2000], begun=paths.exists)
+    return Finished(task.number, result.as_json() | {"exit_code": result.exit_code})
+
+
+def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] | None = None) -> Result:
+    """A new run, or one that goes on, as `gymlab train` and `gymlab resume` have them. Evaluation may use `cores`."""
+    root, trackers = Path(task.runs_root), Trackers(task.wandb, task.tensorboard)
+    if task.resume:
+        how = launch.Continuation(
+            overrides=task.overrides,
+            budget=task.budget,
+            full_budget=task.full_budget,
+            reschedule=task.reschedule,
+            command=task.command,
+            trackers=trackers,
+            evaluator_cores=cores,
+        )
+        return launch.resume(
+            RunPaths(root / task.run_id), how, watchers=[reporter], announce=reporter.announce, make=make
+        )
+    _register(task.registered)
+    options = Options(
+        task.seed, task.run_id, task.full_budget, task.tags, task.group, task.note, task.command,
+        solved_at_source=task.solved_at_source, trackers=trackers, evaluator_cores=cores,
+    )  # fmt: skip
+    return launch.train(
+        read_run_text(task.recipe),
+        options,
+        root,
+        watchers=[reporter],
+        announce=reporter.announce,
+        init_from=None if task.init_from is None else select_checkpoint(task.init_from, root, default="best"),
+        make=make,
+    )
+
+
+def _register(registered: str | None) -> None:
+    if registered is not None:  # a user's script may have registered it, which nothing here imports
+        import gymnasium
+
+        spec = gymnasium.envs.registration.EnvSpec.from_json(registered)
+        gymnasium.registry.setdefault(spec.id, spec)

@@ -1,0 +1,73 @@
+"""A group in one process and one vmapped program: a thread for each member, which waits for the others at each call."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gymlab.core.errors import UserError
+from gymlab.experiment.build import Parts, build
+from gymlab.experiment.kept import Kept
+from gymlab.experiment.many.members import last_report, session
+from gymlab.experiment.many.pool import POLL_SECONDS
+from gymlab.experiment.many.protocol import ENDS, Report, Task
+from gymlab.experiment.many.reporter import Reporter
+from gymlab.experiment.result import Result
+from gymlab.recipes.schema import Recipe
+from gymlab.training.lockstep import Lockstep
+from gymlab.training.program import CompiledProgram
+
+
+class Together:
+    """As a pool: reports come out until every member has had its last word."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks, self._table = tasks, Lockstep(len(tasks))
+        self._kept, self._building = Kept(), threading.Lock()
+        self._heard: queue.Queue[Report] = queue.Queue()
+        self._reporters = [Reporter(task.number, self._heard.put) for task in tasks]
+
+    def stop(self, reason: str) -> None:
+        """Every member ends in order, after the call under way."""
+        for reporter in self._reporters:
+            reporter.stop(reason)
+
+    def reports(self) -> Iterator[Report]:
+        for seat in range(len(self._tasks)):
+            threading.Thread(target=self._train, args=(seat,), name=f"member-{seat}", daemon=True).start()
+        left = len(self._tasks)
+        while left:
+            try:
+                report = self._heard.get(timeout=POLL_SECONDS)  # so that signals are noticed
+            except queue.Empty:
+                continue
+            left -= isinstance(report, ENDS)
+            yield report
+
+    def _train(self, seat: int) -> None:
+        task = self._tasks[seat]
+
+        def train() -> Result:
+            try:
+                return session(task, self._reporters[seat], self._maker(seat))
+            finally:
+                self._table.leave(seat)  # nobody waits for one that is gone
+
+        self._heard.put(last_report(task, train))
+
+    def _maker(self, seat: int) -> Callable[..., Parts]:
+        def make(recipe: Recipe, seed: int, **more: Any) -> Parts:
+            with self._building:
+                parts = build(recipe, seed, kept=self._kept, **more)
+            if not isinstance(parts.program, CompiledProgram):
+                parts.program.close()
+                raise UserError(
+                    f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
+                )
+            parts.program = self._table.seat(seat, parts.program, parts.looks)
+            parts.together = len(self._tasks)
+            return parts
+
+        return make
