@@ -19,6 +19,7 @@ from gymlab.cli import (
     play,
     report,
     runs,
+    smoke,
     trace,
     train,
     video,
@@ -51,6 +52,7 @@ app.add_typer(runs.app, name="runs", rich_help_panel="Look")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
+app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 
