@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gymlab.cli.terminal import orderly
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,7 +51,7 @@ def smoke(
     if not chosen:
         raise UserError("no recipe is both of these names and of these families")
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
-    with Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
+    with orderly("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
         _watch(crew, console, max(len(found.reference) for found in chosen))
     count = {status: sum(v.status == status for v in crew.verdicts) for status in ("ok", "failed", "skipped")}
     if json:

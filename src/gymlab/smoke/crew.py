@@ -93,7 +93,7 @@ class Crew:
         with tempfile.TemporaryDirectory(prefix="gymlab-smoke-") as folder, tempfile.TemporaryFile() as words:
             process = subprocess.Popen(
                 [sys.executable, "-m", "gymlab.smoke.drill", verdict.recipe, folder],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words, env=environ, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=environ, text=True,
             )  # fmt: skip
             self._running.add(process)
             if self._leaving.is_set():

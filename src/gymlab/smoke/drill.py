@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shutil
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +28,7 @@ STAGES = ("trained", "evaluated", "saved", "resumed", "played")
 UPDATES = 2
 STEPS_PLAYED = 20
 MOST_STEPS = 4096  # of a rollout: larger ones are shortened, with as many envs as the recipe has
-LONGEST_EPISODE = 500  # where the time limit is far above: an untrained policy may never end one
+LONGEST_EPISODE = 200  # where the time limit is far above: an untrained policy may never end one
 FAR_ABOVE = 2000
 _LACKS = r"pip install|needs a package that is not installed"
 
@@ -49,7 +52,7 @@ def shrinking(recipe: Recipe) -> list[str]:
         f"checkpoints.every={per_update}",
         "eval.every=100%",
         "eval.mode=sync",
-        "eval.final_episodes=2",
+        "eval.final_episodes=1",
         "metrics.statistics=basic",
         "video.clips=[]",
     ]
@@ -154,6 +157,7 @@ def main(reference: str, folder: str) -> None:
     """Tell the parent, a line of JSON each, what was passed, and in the end what was wrong."""
     from gymlab.experiment.examiner.process import own_stdout
 
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     out, passed = own_stdout(), []
 
     def say(**told: Any) -> None:
@@ -174,6 +178,13 @@ def main(reference: str, folder: str) -> None:
         say(failed=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
     else:
         say(done=True)
+
+
+def _end_with_parent(folder: str) -> None:
+    """The line to the parent closes when it is gone, however it went: then nobody waits for this, or cleans up."""
+    sys.stdin.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":
