@@ -20,8 +20,10 @@ from gymlab.cli import (
     report,
     runs,
     smoke,
+    study,
     trace,
     train,
+    tune_envs,
     video,
 )
 
@@ -49,6 +51,8 @@ app.command("video", rich_help_panel="Look")(video.video)
 app.command("explain", rich_help_panel="Look")(explain.explain)
 app.command("trace", rich_help_panel="Look")(trace.trace)
 app.add_typer(runs.app, name="runs", rich_help_panel="Look")
+app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
+app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")

@@ -28,7 +28,9 @@ def smoke(
     family: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only envs of this kind, e.g. box2d; may be given again.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Recipes at a time; default: one per core, at most 4.", min=1)] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Recipes at a time; default: one per core, at most 4.", min=1)
+    ] = None,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Most that one recipe may take.", min=1)] = 300,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
 ) -> None:

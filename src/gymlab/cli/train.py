@@ -101,6 +101,7 @@ def train(
             typed_command(),
             trackers=trackers,
             solved_at_source=resolved.solved_at_source,
+            notes=tuple(resolved.notes),
         )
         screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
         with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:

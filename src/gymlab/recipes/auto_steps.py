@@ -33,9 +33,7 @@ class Choice(NamedTuple):
     note: str
 
 
-def choose(
-    how: str, env: EnvSettings, imports: tuple[str, ...], settings: AlgorithmSettings, n_envs: int
-) -> Choice:
+def choose(how: str, env: EnvSettings, imports: tuple[str, ...], settings: AlgorithmSettings, n_envs: int) -> Choice:
     """The smallest power of two that covers the gap between rewards, or what the algorithm accepts near it.
 
     `auto` also wants `ROLLOUT` steps of all envs together.
@@ -44,7 +42,9 @@ def choose(
     wanted = max(seen.gap, FEWEST, ROLLOUT / n_envs if how == "auto" else 0)
     n_steps = fitting_n_steps(settings, n_envs, 1 << max(0, int(wanted - 1e-9)).bit_length())
     if n_steps is None:
-        raise UserError(f"{how}: no rollout of {n_envs} envs with about {wanted:.0f} steps fits the algorithm's settings")
+        raise UserError(
+            f"{how}: no rollout of {n_envs} envs with about {wanted:.0f} steps fits the algorithm's settings"
+        )
     seldom = f"in {seen.steps} random steps rewards came every {seen.gap:.4g}, episodes ended every {seen.episode:.4g}"
     at_least = f"; {n_envs} envs are to give {ROLLOUT}" if how == "auto" else ""
     return Choice(n_steps, f"n_steps: {how} is {n_steps}: {seldom}{at_least}")

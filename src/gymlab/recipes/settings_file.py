@@ -125,7 +125,7 @@ def _fault(key: str, value: Any) -> str:
         return f"unknown key: {suggestion(key, KEYS)}"
     if key == OVERRIDES:
         fits = isinstance(value, dict) and all(_is_list(item) for item in value.values())
-        return "" if fits else f"expected \"ENV:VARIANT\" = [\"key=value\", ...], got {value!r}"
+        return "" if fits else f'expected "ENV:VARIANT" = ["key=value", ...], got {value!r}'
     if key in _LISTS:
         return "" if _is_list(value) else f"expected a list of texts, got {value!r}"
     return "" if isinstance(value, str) and value else f"expected a path, got {value!r}"

@@ -141,4 +141,3 @@ def _last_words(process: subprocess.Popen[str], words: Any) -> str:
     words.seek(0)
     lines = words.read().decode(errors="replace").strip().splitlines()
     return f"its process died ({how}){f': {lines[-1][:300]}' if lines else ''}"
-

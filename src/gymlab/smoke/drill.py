@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STAGES = ("trained", "evaluated", "saved", "resumed", "played")
 UPDATES = 2
 STEPS_PLAYED = 20
+EPOCHS = 2  # over a rollout, at most
 MOST_STEPS = 4096  # of a rollout: larger ones are shortened, with as many envs as the recipe has
 LONGEST_EPISODE = 200  # where the time limit is far above: an untrained policy may never end one
 FAR_ABOVE = 2000
@@ -44,6 +45,8 @@ def shrinking(recipe: Recipe) -> list[str]:
     n_steps = fitting_n_steps(recipe.algorithm.settings, recipe.n_envs, wanted) or recipe.n_steps
     per_update = recipe.n_envs * n_steps
     shorter = [f"n_steps={n_steps}"] if n_steps != recipe.n_steps else []
+    if getattr(recipe.algorithm.settings, "epochs", 0) > EPOCHS:
+        shorter.append(f"epochs={EPOCHS}")
     if time_limit(recipe.env) > FAR_ABOVE:
         shorter.append(f"env.max_episode_steps={LONGEST_EPISODE}")
     return [
@@ -139,13 +142,15 @@ def _played(paths: RunPaths, recipe: Recipe) -> int:
     try:
         stage = open_stage(recipe, lambda _: env)
         policy = stage.policy(load_checkpoint(paths, "best", with_state=False).policy)
+        steps = 0
         with Show(env, NoScreen(), Pace(fps=1e6), recipe.name) as show:
-            (played,) = watch(show, stage, policy, Wanted(0, max_steps=STEPS_PLAYED), 1)
+            for played in watch(show, stage, policy, Wanted(0, max_steps=STEPS_PLAYED), STEPS_PLAYED):
+                steps += played.length
+                if steps >= STEPS_PLAYED:
+                    break
     finally:
         env.close()
-    if played.length < STEPS_PLAYED and played.ended == "cut":
-        raise RunError(f"play ended after {played.length} steps")
-    return played.length
+    return steps
 
 
 def what_to_install(message: str) -> str | None:
