@@ -55,7 +55,8 @@ def smoke(
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
     with orderly("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
         _watch(crew, console, max(len(found.reference) for found in chosen))
-    count = {status: sum(v.status == status for v in crew.verdicts) for status in ("ok", "failed", "skipped")}
+    statuses = {"passed": "ok", "failed": "failed", "skipped": "skipped"}
+    count = {name: sum(v.status == status for v in crew.verdicts) for name, status in statuses.items()}
     if json:
         typer.echo(strict_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in crew.verdicts]}))
     else:

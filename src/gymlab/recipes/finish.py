@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, parse_number
@@ -163,7 +163,9 @@ def _choose_n_steps(checker: Checker, how: str) -> auto_steps.Choice:
     assert checker.settings is not None
     given = checker.node.plain()
     settings = checker.settings.model_validate(given[checker.algorithm] or {})
-    n_envs = TypeAdapter(Count).validate_python(given.get("n_envs", Recipe.model_fields["n_envs"].default))
+    n_envs = TypeAdapter(Annotated[Count, Field(ge=1)]).validate_python(
+        given.get("n_envs", Recipe.model_fields["n_envs"].default)
+    )
     env, imports = EnvSettings.model_validate(given["env"]), tuple(given.get("imports") or ())
     return auto_steps.choose(how, env, imports, settings, n_envs)
 
