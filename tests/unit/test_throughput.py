@@ -51,7 +51,8 @@ def test_a_recommendation_is_measured_printed_and_written_for_the_next_run(folde
     assert all(way["low"] <= way["steps_per_second"] <= way["high"] for way in measured)
     assert "no Atari game" in next(way["reason"] for way in told["ways"] if way["engine"] == "ale")
     assert told["recommended"]["steps_per_second"] == max(way["steps_per_second"] for way in measured)
-    assert {"n_envs=2", "n_steps=16"} <= set(told["overrides"])
+    assert {"n_envs=2", "n_steps=16", "batch_size=32"} <= set(told["overrides"])  # and what was typed along with them
+    assert "n_envs=4" not in told["overrides"]
     assert tomllib.loads((folder / "mine.toml").read_text()) == {"overrides": {"Bandit-v0:ppo": told["overrides"]}}
     shown = gymlab("config", "show", "Bandit-v0", cwd=folder, **own).stdout
     assert f"# note: from {folder / 'mine.toml'}: {' '.join(told['overrides'])}" in shown

@@ -54,7 +54,7 @@ def tune_envs(
                 for line in _lines(found, timed):
                     console.print(line)
         best = recommend(timed)
-        texts = settings_for(resolved.recipe, best.way)
+        texts = _with_typed(settings_for(resolved.recipe, best.way), overrides or [])
     path = user_file() if write and texts else None
     if path is not None:
         write_override(path, resolved.recipe.name, texts)
@@ -70,6 +70,12 @@ def tune_envs(
         f"recommended: {best.way.label} with {best.way.n_envs} envs, {best.steps_per_second.value:,.0f} steps/s"
     )
     console.print(_next(recipe, texts, None if path is None else str(path)))
+
+
+def _with_typed(texts: list[str], typed: list[str]) -> list[str]:
+    """What was timed with overrides holds with them: they go along, but for those that are recommended otherwise."""
+    keys = {text.partition("=")[0] for text in texts}
+    return [*(text for text in typed if texts and text.partition("=")[0] not in keys), *texts]
 
 
 def _next(recipe: str, texts: list[str], written: str | None) -> str:

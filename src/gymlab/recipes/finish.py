@@ -23,6 +23,8 @@ from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import keep_variant_secret
 from gymlab.recipes.source import Node, made
 
+_N_ENVS = TypeAdapter(Annotated[Count, Field(ge=1)])
+
 
 class Finished(NamedTuple):
     """A recipe, its threshold's source, and what to tell the user."""
@@ -163,9 +165,7 @@ def _choose_n_steps(checker: Checker, how: str) -> auto_steps.Choice:
     assert checker.settings is not None
     given = checker.node.plain()
     settings = checker.settings.model_validate(given[checker.algorithm] or {})
-    n_envs = TypeAdapter(Annotated[Count, Field(ge=1)]).validate_python(
-        given.get("n_envs", Recipe.model_fields["n_envs"].default)
-    )
+    n_envs = _N_ENVS.validate_python(given.get("n_envs", Recipe.model_fields["n_envs"].default))
     env, imports = EnvSettings.model_validate(given["env"]), tuple(given.get("imports") or ())
     return auto_steps.choose(how, env, imports, settings, n_envs)
 
