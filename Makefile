@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip
 CONSTRAINTS := constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test test-slow check bench docs clean
+.PHONY: demo test test-slow smoke check bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/gymlab train CartPole-v1:ppo
@@ -18,6 +18,9 @@ test: $(VENV)/.dev check
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+smoke: $(VENV)/.dev
+	$(BIN)/gymlab smoke
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

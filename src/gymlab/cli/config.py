@@ -117,5 +117,7 @@ def where(json: JsonOption = False) -> None:
         typer.echo(json_module.dumps([setting._asdict() for setting in settings()]))
         return
     for key, value, source in settings():
+        if isinstance(value, dict):
+            value = [f"{recipe}: {' '.join(texts)}" for recipe, texts in value.items()]
         shown = ", ".join(value) or "none" if isinstance(value, list) else value
         typer.echo(f"{key:<16}{shown}  ({source})")

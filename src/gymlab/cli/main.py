@@ -23,8 +23,11 @@ from gymlab.cli import (
     report,
     results,
     runs,
+    smoke,
+    study,
     trace,
     train,
+    tune_envs,
     video,
 )
 
@@ -56,9 +59,12 @@ app.command("compare", rich_help_panel="Tune")(compare.compare)
 app.add_typer(results.app, name="results", rich_help_panel="Tune")
 app.command("refs", rich_help_panel="Tune")(refs.refs)
 app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
+app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
+app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
+app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 

@@ -75,8 +75,11 @@ def _terminal(stream: Any) -> int | None:
 
 
 @contextmanager
-def orderly() -> Iterator[None]:
-    """Around a command that trains: on every way out the terminal is restored and the exit code is right."""
+def orderly(when: str = "before training began") -> Iterator[None]:
+    """Around a command that trains: on every way out the terminal is restored and the exit code is right.
+
+    `when` completes what is said where a signal ends it early.
+    """
     from gymlab.experiment.signals import Interrupted, guard_process
 
     terminal = Terminal()
@@ -84,7 +87,7 @@ def orderly() -> Iterator[None]:
         with _left_in_order(terminal), guard_process(terminal.restore) as interrupts:
             yield
     except Interrupted:
-        typer.echo(f"{interrupts.reason} before training began", err=True)
+        typer.echo(f"{interrupts.reason} {when}", err=True)
         raise
     finally:
         terminal.restore()

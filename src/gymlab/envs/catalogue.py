@@ -100,6 +100,17 @@ def spec_threshold(text: str) -> float | None:
     return None if spec is None else spec.reward_threshold
 
 
+def family(text: str) -> str:
+    """The kind of env an id stands for: classic_control, toy_text, box2d, atari, ...; `own` where it is the user's."""
+    _register_games()
+    if text.startswith("ALE/"):
+        return "atari"
+    spec = registry.get(text)
+    entry = ["own"] if spec is None or ":" in text else _entry_module(spec).split(".")
+    below = 2 if entry[:2] == ["gymnasium", "envs"] else 3 if entry[:3] == ["gymlab", "envs", "games"] else 0
+    return entry[below] if len(entry) > below else entry[-1]
+
+
 def missing_extra(spec: EnvSpec) -> str | None:
     """The extra that must be installed before this env can be made."""
     entry = spec.entry_point if isinstance(spec.entry_point, str) else ""

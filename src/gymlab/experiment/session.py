@@ -62,6 +62,7 @@ class Options:
     command: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
     forked_from: str | None = None
     solved_at_source: str | None = None
+    notes: tuple[str, ...] = ()  # how the recipe came about
     changes: tuple[tuple[str, Any, Any], ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
     evaluator_cores: tuple[int, ...] | None = None  # None: those of this process
@@ -123,7 +124,7 @@ class Session:
         return [
             f"gymlab {versions()['gymlab']}, {Owner.me()}: {first_line(self.parts)}",
             f"command: {shlex.join(redact_argv(self.options.command))}",
-            *(f"note: {note}" for note in start.notes),
+            *(f"note: {note}" for note in (*self.options.notes, *start.notes)),
         ]
 
     def write_manifest(self) -> None:
@@ -146,6 +147,7 @@ class Session:
             "tags": list(options.tags),
             "group": options.group,
             "note": options.note,
+            "notes": list(options.notes),
             "full_budget": options.full_budget,
             "forked_from": options.forked_from,
             "changes": [list(change) for change in options.changes],

@@ -8,8 +8,8 @@ from gymlab.alerts.case import Case
 from gymlab.alerts.catalogue import rules_for
 from gymlab.alerts.watch import Watch
 from gymlab.algorithms.catalogue import ALGORITHMS
-from gymlab.envs.copies import copies
 from gymlab.experiment.build import Parts, algorithm_class
+from gymlab.experiment.preflight import are_copies
 from gymlab.features.alerts import Alerts
 from gymlab.recipes.keys import settings_of
 from gymlab.recipes.schema import Recipe
@@ -34,7 +34,7 @@ def make_alerts(parts: Parts, paths: RunPaths) -> Alerts:
 
 def _preflight(recipe: Recipe) -> dict[str, float]:
     try:
-        return {"env/copies": float(copies(recipe.env, recipe.imports))}
+        return {"env/copies": float(are_copies(recipe))}
     except Exception as error:  # the training envs, made in other processes perhaps, tell what is wrong with them
         log.info("whether the envs are copies could not be checked: %s: %s", type(error).__name__, error)
         return {}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from gymlab.algorithms.settings import AlgorithmSettings
-from gymlab.core.clock import parse_number
+from gymlab.core.clock import Count, parse_number
 from gymlab.core.errors import UserError
 from gymlab.envs.settings import EnvSettings
 from gymlab.policies.settings import ENCODER_NAMES
-from gymlab.recipes import defaults
+from gymlab.recipes import auto_steps, defaults
 from gymlab.recipes.anchors import Algorithms
 from gymlab.recipes.check import Checker
 from gymlab.recipes.defaults import Threshold
@@ -22,6 +22,8 @@ from gymlab.recipes.problems import KeyPath, Problems
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import keep_variant_secret
 from gymlab.recipes.source import Node, made
+
+_N_ENVS = TypeAdapter(Annotated[Count, Field(ge=1)])
 
 
 class Finished(NamedTuple):
@@ -50,6 +52,7 @@ def finish(
     env_id = variant.get("env", "id")
     if checker.settings is not None and env_id is not None and not problems:
         checker.node = _completed(variant, checker.settings, problems, from_defaults=from_defaults)
+        checker.node = _measured(checker, problems, notes)
     recipe = _checked(checker, f"{env_id.value if env_id else ''}:{variant_name}", problems)
     _try_parts(recipe, checker.node, problems)
     problems.raise_any()
@@ -137,6 +140,34 @@ def _completed(variant: Node, settings: type[AlgorithmSettings], problems: Probl
     if "n_steps" not in variant.value:
         chosen["n_steps"] = defaults.n_steps(settings, variant, env_id)
     return defaults.fill(variant, chosen)
+
+
+def _measured(checker: Checker, problems: Problems, notes: list[str]) -> Node:
+    """The variant with a number for `n_steps: auto`; what else is wrong with it is told when it is checked."""
+    variant, written = checker.node, checker.node.get("n_steps")
+    if written is None or written.value not in auto_steps.CHOICES:
+        return variant
+    choice = None
+    if not problems:
+        try:
+            choice = _choose_n_steps(checker, written.value)
+        except ValidationError:
+            pass
+        except UserError as error:
+            problems.note(written.place, "n_steps", str(error))
+    if choice is not None:
+        notes.append(choice.note)
+    number = made(Recipe.model_fields["n_steps"].default if choice is None else choice.n_steps, written.place)
+    return Node({**variant.value, "n_steps": number}, variant.place)
+
+
+def _choose_n_steps(checker: Checker, how: str) -> auto_steps.Choice:
+    assert checker.settings is not None
+    given = checker.node.plain()
+    settings = checker.settings.model_validate(given[checker.algorithm] or {})
+    n_envs = _N_ENVS.validate_python(given.get("n_envs", Recipe.model_fields["n_envs"].default))
+    env, imports = EnvSettings.model_validate(given["env"]), tuple(given.get("imports") or ())
+    return auto_steps.choose(how, env, imports, settings, n_envs)
 
 
 def _try_parts(recipe: Recipe, node: Node, problems: Problems) -> None:

@@ -54,9 +54,11 @@ def resolve(
     problems = Problems()
     target = find(reference)
     chosen = _choose(target, problems)
-    node = _override(anchor_variant(chosen.flat.node), [*overrides, *sets, *_options(budget, engine, device)], problems)
+    typed = [*overrides, *sets, *_options(budget, engine, device)]
+    node, told = _settings(anchor_variant(chosen.flat.node), chosen.name, typed, problems)
+    node = _override(node, typed, problems)
     finished = finish(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults, modules=modules)
-    notes = list(dict.fromkeys([*([target.note] if target.note else []), *finished.notes]))
+    notes = list(dict.fromkeys([*([target.note] if target.note else []), *told, *finished.notes]))
     if budget is not None and not budget.endswith(("env_steps", "vec_steps")):
         notes.append(f"--budget {budget} counts env_steps")
     if chosen.source is None:
@@ -150,15 +152,35 @@ def _from_file(file: RecipeFile, variant: str | None, problems: Problems) -> _Ch
     return _Chosen(name, default_variant(name, file.env), file.path)
 
 
-def _override(variant: Node, texts: Sequence[str], problems: Problems) -> Node:
-    find_settings = Algorithms(problems).settings
-    name = next((key for key in variant.value if is_algorithm_key(key)), None)
-    if name is None or not texts:
+def _override(variant: Node, texts: Sequence[str], problems: Problems, place: Place = COMMAND_LINE) -> Node:
+    overrides = _overrides(variant, problems, place)
+    if overrides is None or not texts:
         return variant
-    overrides = Overrides(name, find_settings(name, variant.value[name].place), find_settings)
     variant = overrides.apply(variant, texts)
     problems.extend(overrides.problems)
     return variant
+
+
+def _overrides(variant: Node, problems: Problems, place: Place = COMMAND_LINE) -> Overrides | None:
+    find_settings = Algorithms(problems).settings
+    name = next((key for key in variant.value if is_algorithm_key(key)), None)
+    if name is None:
+        return None
+    return Overrides(name, find_settings(name, variant.value[name].place), find_settings, place)
+
+
+def _settings(variant: Node, name: str, typed: Sequence[str], problems: Problems) -> tuple[Node, list[str]]:
+    """The variant with what gymlab.toml says of it, and what to tell: all of that but what was typed otherwise."""
+    env = variant.get("env", "id")
+    found = settings_file.overrides(f"{env.value if env else ''}:{name}")
+    keys = _overrides(variant, Problems())
+    beaten = set() if keys is None else {keys.path(text.partition("=")[0].strip()) for text in typed}
+    told: dict[str, list[str]] = {}
+    for text, place in found:
+        variant = _override(variant, [text], problems, place)
+        if keys is not None and keys.path(text.partition("=")[0].strip()) not in beaten:
+            told.setdefault(place.file, []).append(text)
+    return variant, [f"from {file}: {' '.join(texts)}" for file, texts in told.items()]
 
 
 def _options(budget: str | None, engine: str | None, device: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""`key=value` on the command line: a unique leaf name, or the full dotted path."""
+"""`key=value` on the command line or in gymlab.toml: a unique leaf name, or the full dotted path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import suggestion
 from gymlab.recipes.hints import foreign
 from gymlab.recipes.merge import BLOCKS, FIELDS, FindSettings, algorithm_names, merge_variant
-from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Problems, brief
+from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Place, Problems, brief
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.source import Node, read_value
 
@@ -19,7 +19,14 @@ Change = tuple[str, Any, Any]  # path, old, new
 class Overrides:
     """Applies overrides to a variant whose algorithm is known."""
 
-    def __init__(self, algorithm: str, settings: type[AlgorithmSettings] | None, find_settings: FindSettings) -> None:
+    def __init__(
+        self,
+        algorithm: str,
+        settings: type[AlgorithmSettings] | None,
+        find_settings: FindSettings,
+        place: Place = COMMAND_LINE,
+    ) -> None:
+        self.place = place
         self.algorithm = algorithm
         self.settings = settings
         self.find_settings = find_settings
@@ -31,15 +38,15 @@ class Overrides:
             key, equals, written = text.partition("=")
             key = key.strip()
             if not equals or not key:
-                self.problems.note(COMMAND_LINE, "", f"expected key=value, got {brief(text)}")
+                self.problems.note(self.place, "", f"expected key=value, got {brief(text)}")
                 continue
             path = self.path(key)
             if path is None:
                 continue
-            value = read_value(written, COMMAND_LINE, key, self.problems)
+            value = read_value(written, self.place, key, self.problems)
             if value is None:
                 continue
-            variant = merge_variant(variant, _nested(path, value), self.find_settings, self.problems)
+            variant = merge_variant(variant, _nested(path, value, self.place), self.find_settings, self.problems)
         return variant
 
     def path(self, key: str) -> KeyPath | None:
@@ -53,14 +60,14 @@ class Overrides:
             return (*found[0][:-1], found[0][-1] + plus)
         if len(found) > 1:
             listed = ", ".join(".".join(path) for path in found)
-            self.problems.note(COMMAND_LINE, key, f"ambiguous: write one of {listed}")
+            self.problems.note(self.place, key, f"ambiguous: write one of {listed}")
             return None
         if bare.startswith(f"{self.algorithm}."):
             return (self.algorithm, bare.removeprefix(f"{self.algorithm}.") + plus)
         block, _, rest = bare.partition(".")
         if rest and block in BLOCKS:
             return (block, *rest.split(".")[:-1], rest.split(".")[-1] + plus)
-        self.problems.note(COMMAND_LINE, key, self._unknown(bare))
+        self.problems.note(self.place, key, self._unknown(bare))
         return None
 
     def leaves(self) -> dict[str, list[tuple[str, ...]]]:
@@ -86,9 +93,9 @@ class Overrides:
         return f"unknown key: {suggestion(key, full if rest else [*leaves, *BLOCKS])}"
 
 
-def _nested(path: KeyPath, value: Node) -> Node:
+def _nested(path: KeyPath, value: Node, place: Place) -> Node:
     for key in reversed(path):
-        value = Node({key: value}, COMMAND_LINE)
+        value = Node({key: value}, place)
     return value
 
 

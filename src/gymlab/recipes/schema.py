@@ -100,6 +100,7 @@ _STEPS_SCHEMA = WithJsonSchema(
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "object"}],
     }
 )
+_N_STEPS_SCHEMA = WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})  # 1k, auto, auto_reward_gap
 Budget = Annotated[Steps, BeforeValidator(_parse_budget), PlainSerializer(str), _STEPS_SCHEMA]
 Cadence = Annotated[Steps | Share, BeforeValidator(_parse_steps), PlainSerializer(str), _STEPS_SCHEMA]
 
@@ -239,8 +240,9 @@ class Recipe(Settings):
     """Training ends at the first update boundary at or after this."""
     n_envs: Annotated[Count, Field(ge=1)] = 8
     """Envs stepped side by side."""
-    n_steps: Annotated[Count, Field(ge=1)] = 128
-    """Steps of each env per update."""
+    n_steps: Annotated[Count, Field(ge=1), _N_STEPS_SCHEMA] = 128
+    """Steps of each env per update. auto_reward_gap: the mean steps between two rewards in random play, rounded up to a
+    power of two; auto: also 2048 steps of all envs at least. The run's recipe holds the number."""
     engine: EngineName = "auto"
     """auto takes the compiled port where there is one and nothing in the recipe needs the host, and ale for pictures of
     Atari games."""

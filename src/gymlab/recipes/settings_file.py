@@ -1,6 +1,7 @@
 """gymlab.toml: what holds for a project or a user rather than for a run.
 
 An environment variable beats ./gymlab.toml, which beats the user's own file. Paths are relative to the file's folder.
+`[overrides]` maps a recipe, an env or a pattern to `key=value` texts that hold unless the command line says otherwise.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import os
 import re
 import sys
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.recipes.problems import Place
 
 NAME = "gymlab.toml"
 _LISTS = ("recipe_folders", "imports")
 _VARIABLES = {"runs": "GYMLAB_RUNS", "cache": "GYMLAB_CACHE"}
-KEYS = ("runs", "cache", "recipe_folders", "imports")
+OVERRIDES = "overrides"
+KEYS = ("runs", "cache", "recipe_folders", "imports", OVERRIDES)
 
 
 class Setting(NamedTuple):
@@ -48,18 +52,37 @@ def imports() -> tuple[str, ...]:
     return tuple(_setting("imports").value)
 
 
+def overrides(name: str) -> list[tuple[str, Place]]:
+    """What the files say of the recipe `ENV:VARIANT`, in the order it is applied: the user's, then the project's."""
+    found: list[tuple[str, Place]] = []
+    env = name.rpartition(":")[0]
+    for path in reversed(settings_files()):
+        text = path.read_text(encoding="utf-8")
+        for pattern, texts in _read(path).get(OVERRIDES, {}).items():
+            if pattern == env or fnmatchcase(name, pattern) or fnmatchcase(env, pattern):
+                found += [(item, Place(str(path), _line(text, pattern))) for item in texts]
+    return found
+
+
 def where() -> list[Setting]:
-    """Every setting with its source, for `gymlab config where`."""
-    return [_setting(key) for key in KEYS]
+    """Every setting with its source, for `gymlab config where`; overrides add up, so each file's are listed."""
+    given = [(path, _read(path).get(OVERRIDES)) for path in settings_files()]
+    added = [Setting(OVERRIDES, table, str(path)) for path, table in given if table]
+    return [*(_setting(key) for key in KEYS if key != OVERRIDES), *(added or [Setting(OVERRIDES, {}, "default")])]
 
 
 def settings_files() -> list[Path]:
     """The files that count, first wins."""
-    named = os.environ.get("GYMLAB_CONFIG")
-    user = Path(named).expanduser() if named else Path.home() / ".config" / "gymlab" / NAME
-    if named and not user.is_file():
-        raise UserError(f"GYMLAB_CONFIG: there is no file '{named}'")
+    user = user_file()
+    if os.environ.get("GYMLAB_CONFIG") and not user.is_file():
+        raise UserError(f"GYMLAB_CONFIG: there is no file '{user}'")
     return [path for path in (Path(NAME), user) if path.is_file()]
+
+
+def user_file() -> Path:
+    """The user's own file, which need not be there."""
+    named = os.environ.get("GYMLAB_CONFIG")
+    return Path(named).expanduser() if named else Path.home() / ".config" / "gymlab" / NAME
 
 
 def _setting(key: str) -> Setting:
@@ -100,14 +123,20 @@ def _read(path: Path) -> dict[str, Any]:
 def _fault(key: str, value: Any) -> str:
     if key not in KEYS:
         return f"unknown key: {suggestion(key, KEYS)}"
+    if key == OVERRIDES:
+        fits = isinstance(value, dict) and all(_is_list(item) for item in value.values())
+        return "" if fits else f'expected "ENV:VARIANT" = ["key=value", ...], got {value!r}'
     if key in _LISTS:
-        fits = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
-        return "" if fits else f"expected a list of texts, got {value!r}"
+        return "" if _is_list(value) else f"expected a list of texts, got {value!r}"
     return "" if isinstance(value, str) and value else f"expected a path, got {value!r}"
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
 def _anchored(key: str, value: Any, folder: Path) -> Any:
-    if key == "imports":
+    if key in ("imports", OVERRIDES):
         return value
     if key == "recipe_folders":
         return [str(folder / Path(item).expanduser()) for item in value]
@@ -115,5 +144,5 @@ def _anchored(key: str, value: Any, folder: Path) -> Any:
 
 
 def _line(text: str, key: str) -> int:
-    match = re.search(rf"^[ \t]*\[?[\"']?{re.escape(key)}\b", text, re.MULTILINE)
+    match = re.search(rf"^[ \t]*\[?[ \t]*[\"']?{re.escape(key)}[\"'\]\s.=]", text, re.MULTILINE)
     return text[: match.start()].count("\n") + 1 if match else 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Answer one question at a time until the line closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed at the terminal is for the trainer
-    out = _own_stdout()
+    out = own_stdout()
     opening: dict[str, Any] = json.loads(sys.stdin.readline())
     if opening["cores"] and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, opening["cores"])
@@ -69,7 +69,7 @@ def _listen(questions: queue.Queue[str]) -> None:
     os._exit(0)
 
 
-def _own_stdout() -> TextIO:
+def own_stdout() -> TextIO:
     """The line to the parent, out of reach of envs that print."""
     line = os.dup(1)
     os.dup2(2, 1)

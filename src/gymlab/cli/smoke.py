@@ -1,0 +1,110 @@
+"""`gymlab smoke`: does every recipe train, evaluate, save, resume and play on this machine?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gymlab.cli.terminal import orderly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from gymlab.smoke.crew import Crew, Verdict
+
+_COLUMNS = ("trained", "evaluated", "saved", "resumed", "played")
+_WIDTH = 13
+
+
+def smoke(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE ...]", help="Recipes, envs or patterns such as '*:a2c'; default: all."),
+    ] = None,
+    family: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only envs of this kind, e.g. box2d; may be given again.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Recipes at a time; default: one per core, at most 4.", min=1)
+    ] = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Most that one recipe may take.", min=1)] = 300,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+) -> None:
+    """Put every recipe, yours in ./recipes too, through 2 updates, an evaluation, save, resume and 20 steps of play.
+
+    Each has a process and a temporary folder of its own. What comes out of a resume is compared byte for byte with the
+    run that was left alone. Exit code 1 where a recipe fails; one that needs a package you do not have is skipped.
+
+    Example: gymlab smoke --family classic_control
+    """
+    from rich.console import Console
+
+    from gymlab.core.errors import UserError
+    from gymlab.envs.engines.launch import usable_cores
+    from gymlab.runs.files import strict_json
+    from gymlab.smoke.choose import choose
+    from gymlab.smoke.crew import Crew
+
+    chosen = choose(recipes or (), family or ())
+    if not chosen:
+        raise UserError("no recipe is both of these names and of these families")
+    console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
+    with orderly("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
+        _watch(crew, console, max(len(found.reference) for found in chosen))
+    statuses = {"passed": "ok", "failed": "failed", "skipped": "skipped"}
+    count = {name: sum(v.status == status for v in crew.verdicts) for name, status in statuses.items()}
+    if json:
+        typer.echo(strict_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in crew.verdicts]}))
+    else:
+        console.print(", ".join(f"{number} {status}" for status, number in count.items()))
+        console.print(
+            "next: mend what failed, then run the line after `reproduce` again"
+            if count["failed"]
+            else f"next: gymlab train {chosen[0].reference}"
+        )
+    raise typer.Exit(1 if count["failed"] else 0)
+
+
+def _watch(crew: Crew, console: Console, width: int) -> None:
+    """Print a line for each recipe that is over; on a terminal those under way are shown below."""
+    from rich.live import Live
+
+    console.print(_row("recipe", _COLUMNS, "seconds", width))
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        for verdict in crew.follow():
+            running = [_shown(v, width) for v in crew.verdicts if v.status == "running"]
+            left = sum(not v.over for v in crew.verdicts)
+            live.update("\n".join([*running, f"{len(crew.verdicts) - left} of {len(crew.verdicts)}"]))
+            if verdict is not None and verdict.over:
+                for line in _lines(verdict, width):
+                    live.console.print(line, style=_STYLES.get(verdict.status))
+
+
+_STYLES = {"failed": "red", "skipped": "yellow"}
+
+
+def _lines(verdict: Verdict, width: int) -> Iterator[str]:
+    yield _shown(verdict, width)
+    if verdict.status == "failed":
+        first, *more = verdict.reason.splitlines()
+        yield f"  {verdict.stage or 'after all stages'}: {first}"
+        yield from (f"  {line}" for line in more[-8:])
+        yield f"  reproduce: {verdict.reproduce}"
+    elif verdict.status == "skipped":
+        yield f"  {verdict.reason}"
+
+
+def _shown(verdict: Verdict, width: int) -> str:
+    blank: Any = {"skipped": "skipped", "failed": "-"}.get(verdict.status, "...")
+    cells = [verdict.stages.get(stage, blank) for stage in _COLUMNS]
+    if verdict.status == "failed" and verdict.stage:
+        cells[_COLUMNS.index(verdict.stage)] = "FAILED"
+    return _row(verdict.recipe, cells, f"{verdict.seconds:.1f}" if verdict.over else "", width)
+
+
+def _row(name: str, cells: Any, seconds: str, width: int) -> str:
+    return f"{name:<{width}}  {''.join(f'{cell:<{_WIDTH}}' for cell in cells)}{seconds:>7}".rstrip()

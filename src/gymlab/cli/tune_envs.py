@@ -1,0 +1,103 @@
+"""`gymlab tune-envs`: which engine and how many envs are fastest for a recipe on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gymlab.cli.terminal import orderly
+
+if TYPE_CHECKING:
+    from gymlab.experiment.throughput import Timed
+
+
+def tune_envs(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    n_envs: Annotated[
+        list[int] | None,
+        typer.Option(help="Envs to try, again and again; default: half to four times the recipe's.", min=1),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="For each way, after it is compiled.", min=0.1, max=60)] = 1.0,
+    write: Annotated[bool, typer.Option("--write", help="Put the recommendation into your gymlab.toml.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+) -> None:
+    """Time training with every engine, in this process and in others, with few and many envs, and recommend one.
+
+    Rollouts keep the recipe's size: twice the envs take half the steps each. Updates are part of the time; evaluation,
+    films and full statistics are not.
+
+    Example: gymlab tune-envs CartPole-v1 --write
+    """
+    from rich.console import Console
+
+    from gymlab.envs.engines.launch import usable_cores
+    from gymlab.experiment.throughput import recommend, settings_for, time_all, ways
+    from gymlab.recipes.load import resolve
+    from gymlab.recipes.settings_edit import write_override
+    from gymlab.recipes.settings_file import user_file
+    from gymlab.runs.files import strict_json
+
+    with orderly("before all were timed"):
+        resolved = resolve(recipe, overrides or ())
+        console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
+        for note in resolved.notes:
+            console.print(f"note: {note}")
+        compared = ways(resolved.recipe, n_envs or ())
+        console.print(f"{'engine':<22}{'n_envs':>7}{'n_steps':>9}{'steps/s':>12}   95% interval")
+        timed: list[Timed] = []
+        with console.status(f"0 of {len(compared)}") as status:
+            for found in time_all(resolved.recipe, compared, seconds):
+                timed.append(found)
+                status.update(f"{len(timed)} of {len(compared)}")
+                for line in _lines(found, timed):
+                    console.print(line)
+        best = recommend(timed)
+        texts = _with_typed(settings_for(resolved.recipe, best.way), overrides or [])
+    path = user_file() if write and texts else None
+    if path is not None:
+        write_override(path, resolved.recipe.name, texts)
+    if json:
+        found_json = {
+            "recipe": resolved.recipe.name, "cores": usable_cores(), "ways": [_plain(found) for found in timed],
+            "recommended": _plain(best), "overrides": texts, "written": None if path is None else str(path),
+        }  # fmt: skip
+        typer.echo(strict_json(found_json))
+        return
+    assert best.steps_per_second is not None
+    console.print(
+        f"recommended: {best.way.label} with {best.way.n_envs} envs, {best.steps_per_second.value:,.0f} steps/s"
+    )
+    console.print(_next(recipe, texts, None if path is None else str(path)))
+
+
+def _with_typed(texts: list[str], typed: list[str]) -> list[str]:
+    """What was timed with overrides holds with them: they go along, but for those that are recommended otherwise."""
+    keys = {text.partition("=")[0] for text in texts}
+    return [*(text for text in typed if texts and text.partition("=")[0] not in keys), *texts]
+
+
+def _next(recipe: str, texts: list[str], written: str | None) -> str:
+    if not texts:
+        return f"next: gymlab train {recipe} (it does so by itself)"
+    if written is not None:
+        return f"written: {written}\nnext: gymlab train {recipe}"
+    return f"next: gymlab train {recipe} {' '.join(texts)}, or --write to keep that"
+
+
+def _lines(found: Timed, timed: list[Timed]) -> list[str]:
+    way, speed = found.way, found.steps_per_second
+    if speed is None:
+        told = any(earlier.way.engine == way.engine for earlier in timed[:-1])
+        return [] if told else [f"{way.engine:<22}{found.reason}"]
+    interval = f"{speed.low:,.0f} to {speed.high:,.0f}"
+    return [f"{way.label:<22}{way.n_envs:>7}{way.n_steps:>9}{speed.value:>12,.0f}   {interval}"]
+
+
+def _plain(found: Timed) -> dict[str, Any]:
+    speed = found.steps_per_second
+    figures = {"steps_per_second": None, "low": None, "high": None}
+    if speed is not None:
+        figures = {"steps_per_second": speed.value, "low": speed.low, "high": speed.high}  # type: ignore[dict-item]
+    return {**found.way._asdict(), **figures, "reason": found.reason}

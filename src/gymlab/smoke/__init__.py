@@ -1,0 +1,1 @@
+"""Smoke tests: every recipe trains, evaluates, saves, resumes and plays, each in a process of its own."""
