@@ -34,7 +34,7 @@ def goal_of(recipe: Recipe) -> float | None:
 
 
 @contextmanager
-def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None) -> Iterator[list[Feature]]:
+def judging(parts: Parts, paths: RunPaths) -> Iterator[list[Feature]]:
     """The judging features of a run; leaving ends what they started."""
     recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
     wanted = None if parts.full_budget else goal_of(recipe)
@@ -45,7 +45,7 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None) -> Ite
             goal = Goal(wanted if stop.confirm else None, stop.solved_by)
             here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
             evaluate = EvaluateAside(
-                leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
+                leaving.enter_context(ExaminerProcess(recipe, goal, here)),
                 period,
                 goal,
                 seed=seed,

@@ -64,7 +64,6 @@ class Options:
     solved_at_source: str | None = None
     changes: tuple[tuple[str, Any, Any], ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
-    evaluator_cores: tuple[int, ...] | None = None  # None: those of this process
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class Session:
             LogFile(paths.log, self._opening(start)) as log_file,
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            judging(self.parts, paths, self.options.evaluator_cores) as judges,
-            make_video(self.recipe, paths, self.options.evaluator_cores, tracker.media) as video,
+            judging(self.parts, paths) as judges,
+            make_video(self.recipe, paths, tracker.media) as video,
         ):
             updates = self.parts.plan.updates
             record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
+from gymlab.core.children import child_environ
 from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
 from gymlab.runs import clips, files, tensors
@@ -50,7 +51,7 @@ class Filming:
     sampled: bool = False
     max_steps: int = 1000
     fps: int = 30  # at most
-    cores: tuple[int, ...] | None = None  # None: those of this process
+    registered: str | None = None  # the env's registration, where a script has made it
 
 
 class Waiting(NamedTuple):
@@ -223,13 +224,12 @@ class Recorder:
     """The process that plays and films. It ends when its parent does."""
 
     def __init__(self, paths: RunPaths, filming: Filming) -> None:
-        environ = {**os.environ, "JAX_PLATFORMS": "cpu"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", RECORDER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environ,
+            env=child_environ(JAX_PLATFORMS="cpu"),
             encoding="utf-8",
             start_new_session=True,  # a signal is for the run, which says when to stop
         )

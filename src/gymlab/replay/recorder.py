@@ -29,8 +29,6 @@ def main() -> None:
     opening = asked.get()
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
-        if opening["cores"]:
-            os.sched_setaffinity(0, opening["cores"])
     with contextlib.suppress(BrokenPipeError):
         _serve(opening, asked, answers)
 
@@ -75,6 +73,8 @@ class _Camera:
 
     def __init__(self, opening: dict[str, Any]) -> None:
         from gymlab.core.errors import UserError
+        from gymlab.envs.make import import_all
+        from gymlab.envs.registration import register
         from gymlab.film.camera import why_no_film
         from gymlab.recipes.load import read_run_recipe
         from gymlab.replay.record import filmed_stage
@@ -83,6 +83,8 @@ class _Camera:
 
         self._paths, self._opening, self.note = RunPaths(Path(opening["run"])), opening, why_no_film()
         recipe = read_run_recipe(self._paths.recipe)
+        import_all(recipe.imports)
+        register(opening["registered"])
         if not self.note:
             try:
                 self._stage = filmed_stage(recipe)
