@@ -11,6 +11,7 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
+from gymlab.envs.registration import foreign_registration
 from gymlab.experiment.build import Parts
 from gymlab.experiment.engines import env_description
 from gymlab.experiment.extensions import make_feature, references
@@ -145,6 +146,7 @@ class Session:
             "note": options.note,
             "full_budget": options.full_budget,
             "forked_from": options.forked_from,
+            "registered": foreign_registration(recipe.env.id),
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})

@@ -51,7 +51,6 @@ class Filming:
     sampled: bool = False
     max_steps: int = 1000
     fps: int = 30  # at most
-    registered: str | None = None  # the env's registration, where a script has made it
 
 
 class Waiting(NamedTuple):

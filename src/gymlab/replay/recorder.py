@@ -73,8 +73,6 @@ class _Camera:
 
     def __init__(self, opening: dict[str, Any]) -> None:
         from gymlab.core.errors import UserError
-        from gymlab.envs.make import import_all
-        from gymlab.envs.registration import register
         from gymlab.film.camera import why_no_film
         from gymlab.recipes.load import read_run_recipe
         from gymlab.replay.record import filmed_stage
@@ -83,8 +81,6 @@ class _Camera:
 
         self._paths, self._opening, self.note = RunPaths(Path(opening["run"])), opening, why_no_film()
         recipe = read_run_recipe(self._paths.recipe)
-        import_all(recipe.imports)
-        register(opening["registered"])
         if not self.note:
             try:
                 self._stage = filmed_stage(recipe)

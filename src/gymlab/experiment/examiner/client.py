@@ -43,6 +43,7 @@ class ExaminerProcess:
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._question: Question | None = None
         self._attempts = 0
+        self._alone = False
 
     def ask(self, question: Question) -> None:
         """Have a question answered; one that nobody waits for any more is dropped."""
@@ -87,14 +88,13 @@ class ExaminerProcess:
     def _send(self) -> None:
         assert self._question is not None
         self._attempts += 1
-        try:
-            process = self._process or self._start()
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
-                process.stdin.write(question_line(self._question) + "\n")
-                process.stdin.flush()
-        except UserError as error:  # the env cannot be made elsewhere
-            log.info("evaluating in between updates: %s", error)
+        if self._alone:
+            return
+        process = self._process or self._start()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
+            process.stdin.write(question_line(self._question) + "\n")
+            process.stdin.flush()
 
     def _start(self) -> subprocess.Popen[str]:
         opening = {
@@ -136,8 +136,11 @@ class ExaminerProcess:
             self._stderr.close()
 
     def __enter__(self) -> Self:
-        with suppress(UserError):  # told when the first question is asked
+        try:
             self._start()
+        except UserError as error:  # the env cannot be made elsewhere
+            log.info("evaluating in between updates: %s", error)
+            self._alone = True
         return self
 
     def __exit__(
