@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import evaluation
 import overhead
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,15 +135,17 @@ def page(measured: dict[str, list[Measured]], facts: dict[str, Any]) -> str:
         base = [r["steps_per_second"] for r in measured.get(f"{env} / SB3", [])]
         ratio = f"{median(speeds) / median(base):.1f}" if base else "-"
         wall = median([r["whole_process_seconds"] for r in repeats])
-        evaluation = [r["evaluation_seconds"] for r in repeats if "evaluation_seconds" in r]
+        evaluating = [r["evaluation_seconds"] for r in repeats if "evaluation_seconds" in r]
         lines.append(
             f"| {env} | {system} | {median(speeds):,.0f} [{min(speeds):,.0f}, {max(speeds):,.0f}] | {ratio} | "
-            f"{wall:.1f} | {f'{median(evaluation):.1f}' if evaluation else '-'} |"
+            f"{wall:.1f} | {f'{median(evaluating):.1f}' if evaluating else '-'} |"
         )
     helps = [r["seconds"] for r in measured["help"]]
     lines += ["", f"`gymlab --help`: {median(helps):.2f} s.", ""]
     if overhead.RESULTS.is_file():
         lines += overhead.table(json.loads(overhead.RESULTS.read_text())["measured"])
+    if evaluation.RESULTS.is_file():
+        lines += evaluation.table(json.loads(evaluation.RESULTS.read_text())["measured"])
     return "\n".join(lines)
 
 
@@ -161,7 +164,8 @@ def main() -> None:
                 measured[name].append(result)
             told = ", ".join(f"{key} {value:,.2f}" for key, value in result.items())
             print(f"[{repeat}/{options.repeats}] {name}: {told}", flush=True)
-    subprocess.run([sys.executable, ROOT / "benchmarks" / "overhead.py"], env=environment(cache), check=True)
+    for more in ("overhead.py", "evaluation.py"):
+        subprocess.run([sys.executable, ROOT / "benchmarks" / more], env=environment(cache), check=True)
     facts = {
         "repeats": options.repeats,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -12,6 +12,7 @@ import pytest
 
 from gymlab.experiment.score import load_run
 from gymlab.runs.checkpoints import load_checkpoint, read_index
+from gymlab.runs.manifest import read_manifest
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
@@ -67,6 +68,13 @@ def test_both_ways_store_the_same_rows_and_learn_the_same(whole):
         one, two = (load_checkpoint(RunPaths(whole / mode), which) for mode in ("sync", "async"))
         assert one.path.name == two.path.name
         assert all(one.policy[name].tobytes() == two.policy[name].tobytes() for name in one.policy)
+
+
+def test_how_the_cores_are_shared_stands_in_the_manifest(whole):
+    here, aside = (read_manifest(RunPaths(whole / mode))["evaluation"] for mode in ("sync", "async"))
+    cores = len(os.sched_getaffinity(0))
+    assert here == {"mode": "sync", "trainer_cores": cores}
+    assert aside == {"mode": "async", "trainer_cores": cores, "evaluator_cores": cores, "pinned": False, "nice": 0}
 
 
 def test_what_training_waited_for_results_is_a_metric(whole):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from gymlab.experiment.build import Parts
 from gymlab.experiment.examiner.client import ExaminerProcess
@@ -15,6 +16,7 @@ from gymlab.features.stop import Limits, Stop
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.checkpoints import promote
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.platform import usable_cores
 from gymlab.training.events import Feature
 
 ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
@@ -26,6 +28,17 @@ def evaluates_aside(recipe: Recipe) -> bool:
         return recipe.eval.mode == "async"
     budget = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
     return budget >= ASYNC_FROM
+
+
+def sharing(recipe: Recipe) -> dict[str, Any]:
+    """How trainer and evaluator share the machine, for the manifest: every core is for whoever wants it.
+
+    Measured on two cores (docs/evaluation.md): pinned or at a lower priority it gets done later and training
+    waits for it; and with fewer cores than the trainer has its sums would be rounded differently.
+    """
+    cores = usable_cores()
+    aside = {"evaluator_cores": cores, "pinned": False, "nice": 0} if evaluates_aside(recipe) else {}
+    return {"mode": "async" if aside else "sync", "trainer_cores": cores, **aside}
 
 
 def goal_of(recipe: Recipe) -> float | None:

@@ -16,7 +16,7 @@ from gymlab.experiment.build import Parts
 from gymlab.experiment.engines import env_description
 from gymlab.experiment.extensions import make_feature, references
 from gymlab.experiment.faults import failure_told, sound_tensors
-from gymlab.experiment.judging import judging
+from gymlab.experiment.judging import judging, sharing
 from gymlab.experiment.measuring import updates_per_row
 from gymlab.experiment.restoring import restore_features
 from gymlab.experiment.result import Latest, Result
@@ -139,6 +139,7 @@ class Session:
         )
         more = {
             "algorithm": recipe.algorithm.name,
+            "evaluation": sharing(recipe),
             "solved_at": recipe.env.solved_at,
             "solved_at_source": options.solved_at_source,
             "tags": list(options.tags),

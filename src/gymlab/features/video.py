@@ -85,11 +85,17 @@ class Video(Feature):
             named = {"best": "best", "last": "final"}
             self._film(event.clock, event.path / POLICY, (*first, *(named[k] for k in event.kinds if k in named)))
         elif isinstance(event, Evaluated) and "evaluation" in self._filming.clips:
-            taken = control.snapshot()
-            self._film(taken.clock, tensors.encode(to_tensors(taken.policy)), ("evaluation",))
+            self._film(event.clock, self._evaluated(event, control), ("evaluation",))
         elif isinstance(event, Ended):
             self.finish(FINISH_SECONDS, lambda: control.interrupted)
         self._look()
+
+    def _evaluated(self, event: Evaluated, control: Control) -> Path | bytes:
+        """The policy that was evaluated: training may have gone on since, and left it in a checkpoint."""
+        taken = control.snapshot()
+        if taken.clock.updates != event.clock.updates:
+            return self._paths.checkpoints / str(event.clock.env_steps) / POLICY
+        return tensors.encode(to_tensors(taken.policy))
 
     def _start(self) -> None:
         try:
