@@ -38,7 +38,7 @@ def test_train_ends_with_one_json_object(trained):
     ]  # fmt: skip
     # 1k env_steps are 15.6 updates of 4 x 16: the run ends at the first boundary at or after the budget.
     assert (result["updates"], result["vec_steps"], result["env_steps"]) == (16, 256, 1024)
-    assert result["eval"]["greedy"].keys() == {"mean", "std", "n"}
+    assert result["eval"]["greedy"].keys() == {"mean", "std", "n", "low", "high", "iqm"}
     assert result["stop_reason"] == "budget"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import time
@@ -13,6 +12,7 @@ import pytest
 
 from gymlab.experiment.score import load_run
 from gymlab.runs.checkpoints import load_checkpoint, read_index
+from gymlab.runs.manifest import read_manifest
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
@@ -35,6 +35,13 @@ def evaluations(run):
 def children(pid):
     found = subprocess.run(["pgrep", "-P", str(pid), "-f", "examiner"], check=False, capture_output=True, text=True)
     return [int(line) for line in found.stdout.split()]
+
+
+def awaited(run):
+    """What the newest checkpoint's run was waiting for."""
+    if not any(run.checkpoints.glob("[0-9]*")):
+        return None
+    return load_checkpoint(run).info["features"]["evaluate_aside"]["pending"]
 
 
 def wait_for(condition, process):
@@ -64,6 +71,13 @@ def test_both_ways_store_the_same_rows_and_learn_the_same(whole):
         assert all(one.policy[name].tobytes() == two.policy[name].tobytes() for name in one.policy)
 
 
+def test_how_the_cores_are_shared_stands_in_the_manifest(whole):
+    here, aside = (read_manifest(RunPaths(whole / mode))["evaluation"] for mode in ("sync", "async"))
+    cores = len(os.sched_getaffinity(0))
+    assert here == {"mode": "sync", "trainer_cores": cores}
+    assert aside == {"mode": "async", "trainer_cores": cores, "evaluator_cores": cores, "pinned": False, "nice": 0}
+
+
 def test_what_training_waited_for_results_is_a_metric(whole):
     with MetricsReader(RunPaths(whole / "async").metrics) as reader:
         waits = reader.read(["time/evaluate_wait"])["time/evaluate_wait"]
@@ -74,11 +88,11 @@ def test_what_training_waited_for_results_is_a_metric(whole):
 def test_killed_while_it_waits_for_a_result_a_run_goes_on_exactly(folder, whole):
     process = start("train", *RUN, ASIDE, "--run-id", "killed", cwd=folder)
     run = RunPaths(folder / "runs/killed")
-    wait_for(lambda: children(process.pid), process)
+    wait_for(lambda: awaited(run), process)
     examiner = children(process.pid)[0]
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert load_checkpoint(run).info["features"]["evaluate_aside"]["pending"] is not None
+    assert awaited(run) is not None
     deadline = time.monotonic() + 15
     while Path(f"/proc/{examiner}").exists():
         assert time.monotonic() < deadline, "the evaluation process outlived its run"
@@ -87,9 +101,10 @@ def test_killed_while_it_waits_for_a_result_a_run_goes_on_exactly(folder, whole)
     assert_same_run(whole / "async", run.root)
 
 
-def test_a_killed_evaluation_process_is_started_again_and_changes_nothing(folder, whole):
+@pytest.mark.parametrize("moment", ["asked", pytest.param("started", marks=pytest.mark.slow)])
+def test_a_killed_evaluation_process_is_started_again_and_changes_nothing(moment, folder, whole):
     process = start("train", *RUN, ASIDE, "--run-id", "one", cwd=folder)
-    wait_for(lambda: children(process.pid), process)
+    wait_for(lambda: awaited(RunPaths(folder / "runs/one")) if moment == "asked" else children(process.pid), process)
     os.kill(children(process.pid)[0], signal.SIGKILL)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -181,27 +196,3 @@ def test_a_hundred_results_under_heavy_updating_are_those_of_their_checkpoints(f
     finally:
         parts.program.close()
     assert compared >= 99
-
-
-@pytest.mark.slow
-def test_twenty_kills_at_random_change_nothing(folder, whole):
-    rng, run = random.Random(0), folder / "runs/killed"
-    command, hits = ["train", *RUN, ASIDE, "--run-id", "killed", "-q"], 0
-    for _ in range(40):
-        process = start(*command, cwd=folder)
-        while process.poll() is None and not (run / "checkpoints/0").exists():
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 4))
-        alive = process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        hits += alive
-        command = ["resume", "killed", "-q"]
-        if not alive:
-            assert_same_run(whole / "async", run)
-            if hits >= 20:
-                return
-            gymlab("runs", "rm", "killed", cwd=folder)
-            command = ["train", *RUN, ASIDE, "--run-id", "killed", "-q"]
-    gymlab("resume", "killed", cwd=folder)
-    assert_same_run(whole / "async", run)

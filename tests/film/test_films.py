@@ -17,15 +17,19 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
+from gymlab.experiment.examiner.parts import open_scorer
 from gymlab.features.video import MOST_WAITING, Filming, Video
 from gymlab.film.camera import enlarged, ensure_rgb_render_support, stride_for
 from gymlab.film.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_telling
 from gymlab.film.writer import FilmWriter, read_about, read_frames
+from gymlab.recipes.load import read_run_recipe
 from gymlab.runs import clips, files
+from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import Checkpointed, Started
-from tests.running import assert_same_run, environment
+from gymlab.training.tensors import from_tensors
+from tests.running import assert_same_run, environment, gymlab
 
 av = pytest.importorskip("av")
 
@@ -48,6 +52,25 @@ def test_a_films_step_its_sidecar_and_the_metrics_agree(solved_run):
             if clip.about["updates"]:
                 row = reader.row(clip.about["updates"])
                 assert (row["env_steps"], row["vec_steps"]) == (clip.about["env_steps"], clip.about["vec_steps"])
+
+
+@pytest.mark.parametrize("mode", ["async", pytest.param("sync", marks=pytest.mark.slow)])
+def test_every_evaluation_is_filmed_with_the_policy_and_the_first_episode_that_were_scored(mode, folder):
+    tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
+    often = ["eval.every=40%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]
+    gymlab("train", "CartPole-v1:ppo", *tiny, *often, "video.clips=[evaluation]", f"eval.mode={mode}",
+           "--budget", "10k", "--full-budget", "-q", "--run-id", "one", cwd=folder, GYMLAB_VIDEO="on")  # fmt: skip
+    run = RunPaths(folder / "runs/one")
+    with MetricsReader(run.metrics) as reader:
+        rows = reader.read(["env_steps", "eval/greedy_mean"])
+    found, scorer = clips.scan(run), open_scorer(read_run_recipe(run.recipe))
+    assert [clip.env_steps for clip in found] == rows["env_steps"][~np.isnan(rows["eval/greedy_mean"])].tolist()
+    assert len(found) == 3
+    for clip in found:
+        policy = from_tensors(scorer.blank(), load_checkpoint(run, str(clip.env_steps)).policy)
+        scored = scorer.evaluator.evaluate(policy, episodes=1, seed=clip.about["seed"], max_envs=1)
+        assert clip.about["return"] == scored.greedy.mean
+        assert read_about(clip.path)["env_steps"] == clip.env_steps
 
 
 def test_films_are_h264_with_the_index_in_front(solved_run):

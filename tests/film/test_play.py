@@ -4,6 +4,8 @@ import os
 import pty
 import re
 import select
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -97,6 +99,39 @@ def test_the_keyboard_moves_the_cart_in_a_terminal(tmp_path):
         player.kill()
         player.wait()
         os.close(ours)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+@pytest.mark.parametrize(("key", "sign"), [("Right", 1), ("Left", -1)])
+def test_keys_sent_through_tmux_move_the_cart(key, sign, tmp_path):
+    """Pushed to one side all the time, the cart is some twenty pixels further there when the pole falls."""
+    film, name = tmp_path / "cart.mp4", f"gymlab-{os.getpid()}-{key}"
+    command = [sys.executable, "-m", "gymlab", "play", "CartPole-v1", "--policy", "user", "--terminal", "--fps", "10"]
+
+    def tmux(*words):
+        return subprocess.run(
+            ["tmux", "-L", name, *words], capture_output=True, text=True, check=False, env=environment()
+        )
+
+    tmux("new-session", "-d", "-x", "90", "-y", "26", shlex.join([*command, "--record", str(film)]))
+    try:
+        _wait(lambda: "press a key" in tmux("capture-pane", "-p").stdout, 60)
+        tmux("send-keys", key)
+        _wait(lambda: tmux("has-session").returncode != 0, 60)  # the episode is over
+    finally:
+        tmux("kill-server")
+    frames = list(read_frames(film))
+    # The cart is the only black thing above its line, below the pole's lower end.
+    before, after = (np.nonzero((frame[280:295] < 60).all(-1))[1].mean() for frame in (frames[0], frames[-1]))
+    assert 8 < sign * (after - before) < 60
+
+
+def _wait(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _read_until(terminal, wanted, seconds):

@@ -19,6 +19,7 @@ CASES = {
         "--engine",
         "gymnasium",
     ],
+    "ppo cartpole evaluated aside": ["CartPole-v1:ppo", *SMALL_PPO, "eval.mode=async", "--budget", "200k"],
     "ppo lunar lander": ["LunarLander-v3:ppo", *SMALL_PPO, "normalize.obs=true", "--budget", "40k"],
     "ppo frozen lake": ["FrozenLake-v1:ppo", *SMALL_PPO, "--budget", "400k"],
     "a2c cartpole compiled": ["CartPole-v1:a2c", "--budget", "400k"],

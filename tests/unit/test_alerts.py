@@ -119,6 +119,28 @@ def test_a_live_run_and_its_store_come_to_the_same(seed):
     assert live.state()["rules"] == stored.state()["rules"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cut", [None, 50])
+def test_an_evaluation_that_comes_an_interval_late_is_judged_by_its_own_row(seed, cut):
+    rows, owed = list(history(seed)), None
+    watch = Watch(rules_for(["ppo"]), CASE)
+    for at, early, late in rows:
+        watch.fold(at, early)
+        if late:  # as beside training: the last one's result comes where the next one is asked for
+            if owed is not None:
+                watch.fold(*owed)
+            owed = at, late
+            watch.keep(at.updates)
+        if at.updates == cut:  # killed and gone on with
+            saved = json.loads(json.dumps(watch.state()))
+            watch = Watch(rules_for(["ppo"]), CASE)
+            watch.restore(saved)
+    watch.fold(*owed)
+    stored = watch_rows(rules_for(["ppo"]), CASE, [(at, early | late) for at, early, late in rows])
+    assert watch.state()["rules"] == stored.state()["rules"]
+    assert watch.alerts() == stored.alerts()
+
+
 @pytest.mark.parametrize("cut", [1, 41, 60, 80])
 def test_a_watch_goes_on_from_its_state_as_if_nothing_had_happened(cut):
     rows = list(history(7))

@@ -1,5 +1,7 @@
 """Evaluation counts what it should, no more and no less."""
 
+import json
+
 import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from gymlab.core.rng import episode_seed
 from gymlab.core.types import Decision
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.settings import EnvSettings
-from gymlab.rollout.evaluate import Evaluator
+from gymlab.rollout.evaluate import WAYS, Evaluation, Evaluator, episodes_of
 
 SEEDS: list[int] = []
 
@@ -90,6 +92,33 @@ def test_the_same_seed_gives_the_same_episodes_and_none_is_a_training_seed(evalu
     assert first == SEEDS
     training = {episode_seed(5, env, episode) for env in range(50) for episode in range(50)}
     assert not training & set(first)
+
+
+def test_the_seeds_listed_for_an_evaluation_are_those_its_envs_were_reset_with(evaluator):
+    evaluator.evaluate({}, episodes=10, seed=5, max_envs=4)
+    listed = [
+        [episode_seed(5, env, episode, evaluation=True) for env, episode in episodes_of(10, 4, way)] for way in WAYS
+    ]
+    assert [len(set(seeds)) for seeds in listed] == [10, 10]
+    assert not set(listed[0]) & set(listed[1])
+    assert {*listed[0], *listed[1]} <= set(SEEDS)
+
+
+def test_one_way_alone_scores_what_it_scores_beside_the_other(evaluator):
+    both = evaluator.evaluate({}, episodes=10, seed=5, max_envs=4)
+    alone = evaluator.evaluate({}, episodes=10, seed=5, max_envs=4, ways=["sampled"])
+    assert alone.sampled == both.sampled
+    assert alone.greedy.n == 0
+
+
+def test_a_score_has_an_interval_around_its_mean_and_survives_json(evaluator):
+    evaluation = evaluator.evaluate({}, episodes=400, seed=1, max_envs=50)
+    score = evaluation.greedy
+    assert score.low < score.mean < score.high
+    # Returns are 1 or 9 with spread 4: the interval of 400 is about 4 / 20 * 1.96 = 0.39 to either side.
+    assert (score.high - score.low) / 2 == pytest.approx(0.39, rel=0.15)
+    assert score.iqm == pytest.approx(np.mean(sorted(score.returns)[100:300]))
+    assert Evaluation.from_json(json.loads(json.dumps(evaluation.to_json()))) == evaluation
 
 
 def test_the_mean_that_counts(evaluator):

@@ -66,13 +66,33 @@ class Watch:
         self.case = case
         self._tracks = {rule.id: _Track() for rule in self.rules}
         self._clock, self._row = Clock(), dict[str, float]()
+        self._kept: tuple[int, dict[str, float]] | None = None  # (update, its row), for what comes late
         self._looked = -math.inf  # the last update at which every rule had its turn
         self._shapes: dict[tuple[bool, tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
 
+    def keep(self, update: int) -> None:
+        """An evaluation of the policy after this update will come later: it is to be judged by that update's row."""
+        self._kept = update, self._carried()
+
     def fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[Change]:
         """A row, or more of the same one; what was raised or cleared by it, by id."""
+        if clock.updates < self._clock.updates and self._kept is not None and clock.updates == self._kept[0]:
+            now = self._clock, self._row
+            self._clock, self._row = clock, dict(self._kept[1])
+            changes = self._fold(clock, metrics)
+            self._clock, self._row = now
+            return changes
         if clock.updates != self._clock.updates:
-            self._row = {name: self._row[name] for name in _CARRIED if name in self._row}
+            self._row = self._carried()
+        changes = self._fold(clock, metrics)
+        if self._kept is not None and clock.updates == self._kept[0]:
+            self.keep(clock.updates)
+        return changes
+
+    def _carried(self) -> dict[str, float]:
+        return {name: self._row[name] for name in _CARRIED if name in self._row}
+
+    def _fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[Change]:
         self._clock = clock
         self._row |= metrics
         # An update's own row has its progress; what is measured beside it has not, and may come at any time.
@@ -104,12 +124,13 @@ class Watch:
         """All that is needed to go on, as JSON; what was found about the machine is left out."""
         rules = [rule for rule in self.rules if not rule.of_machine]
         needed = {name for rule in rules for name in rule.exact} | {*_CARRIED}
-        row = {name: value for name, value in self._row.items() if name in needed and math.isfinite(value)}
+        row = _finite({name: value for name, value in self._row.items() if name in needed})
         known = {rule.id: self._tracks[rule.id] for rule in rules}
         tracks = {name: track.as_json() for name, track in known.items() if track.judged or track.memory}
         return {
             "clock": list(self._clock._replace(seconds=0.0)),
-            "row": dict(sorted(row.items())),
+            "row": row,
+            "kept": None if self._kept is None else [self._kept[0], _finite(self._kept[1])],
             "looked": None if math.isinf(self._looked) else self._looked,
             "rules": tracks,
         }
@@ -117,6 +138,8 @@ class Watch:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from there. Rules that did not exist then begin afresh."""
         self._clock, self._row = Clock(*state["clock"]), dict(state["row"])
+        kept = state.get("kept")  # runs of old have none
+        self._kept = None if kept is None else (kept[0], dict(kept[1]))
         self._looked = -math.inf if state["looked"] is None else state["looked"]
         for name, track in state["rules"].items():
             if name in self._tracks:
@@ -173,6 +196,10 @@ class Watch:
             advice=advice.text,
             overrides=advice.overrides,
         )
+
+
+def _finite(row: Mapping[str, float]) -> dict[str, float]:
+    return {name: row[name] for name in sorted(row) if math.isfinite(row[name])}
 
 
 def _active(rule: Rule, track: _Track) -> bool:

@@ -14,6 +14,7 @@ from gymlab.cli import (
     diagnose,
     doctor,
     envs,
+    evaluate,
     explain,
     export,
     init,
@@ -48,7 +49,7 @@ app.command("wait", rich_help_panel="Train")(control.wait)
 app.command("logs", rich_help_panel="Train")(control.logs)
 app.command("init", rich_help_panel="Train")(init.init)
 app.command("play", rich_help_panel="Look")(play.play)
-app.command("eval", rich_help_panel="Look")(train.evaluate)
+app.command("eval", rich_help_panel="Look")(evaluate.evaluate)
 app.command("report", rich_help_panel="Look")(report.report)
 app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
 app.command("video", rich_help_panel="Look")(video.video)

@@ -159,39 +159,6 @@ def resume(
     )  # fmt: skip
 
 
-def evaluate(
-    run: Annotated[str, typer.Argument(help="RUN[/CHECKPOINT]; the best checkpoint by default.")] = "@last",
-    episodes: Annotated[int, typer.Option(help="Episodes of each way of acting.", min=1)] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the episodes.", min=0)] = 7,
-    json: Json = False,
-) -> None:
-    """Score a run's policy on the real Gymnasium env, greedy and sampled.
-
-    Example: gymlab eval @last --episodes 100
-    """
-    from gymlab.experiment.score import score_run
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_checkpoint
-
-    paths, which = select_checkpoint(run, runs_folder(), default="best")
-    checkpoint, evaluation, exact = score_run(paths, which, episodes=episodes, seed=seed)
-    scores: dict[str, Any] = dict(evaluation.as_json())
-    if exact is not None:
-        scores["exact"] = exact
-    if json:
-        typer.echo(json_module.dumps({"run_id": paths.run_id, "checkpoint": checkpoint, "eval": scores}))
-        return
-    typer.echo(f"{paths.run_id}/{checkpoint}, seeds derived from {seed}")
-    for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
-        cut = f", {score.truncated} cut by the time limit" if score.truncated else ""
-        typer.echo(
-            f"  {mode:8} {score.mean:10.2f} ± {score.std:.2f} over {score.n} episodes of {score.length:.0f} steps{cut}"
-        )
-    if exact is not None:
-        typer.echo(f"  exact    {exact:10.4f} expected return of the greedy policy, from the transition table")
-    typer.echo(f"next: gymlab runs show {paths.run_id}")
-
-
 def _resume(
     run: str | None, overrides: list[str], budget: str | None, run_id: str | None, *, full_budget: bool,
     no_optimizer: bool, reschedule: bool, output: str, detach: bool, wandb: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from gymlab.experiment.build import Parts
 from gymlab.experiment.examiner.client import ExaminerProcess
@@ -15,6 +16,7 @@ from gymlab.features.stop import Limits, Stop
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.checkpoints import promote
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.platform import usable_cores
 from gymlab.training.events import Feature
 
 ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
@@ -28,13 +30,24 @@ def evaluates_aside(recipe: Recipe) -> bool:
     return budget >= ASYNC_FROM
 
 
+def sharing(recipe: Recipe) -> dict[str, Any]:
+    """How trainer and evaluator share the machine, for the manifest: every core is for whoever wants it.
+
+    Measured on two cores (docs/evaluation.md): pinned or at a lower priority it gets done later and training
+    waits for it; and with fewer cores than the trainer has its sums would be rounded differently.
+    """
+    cores = usable_cores()
+    aside = {"evaluator_cores": cores, "pinned": False, "nice": 0} if evaluates_aside(recipe) else {}
+    return {"mode": "async" if aside else "sync", "trainer_cores": cores, **aside}
+
+
 def goal_of(recipe: Recipe) -> float | None:
     """The mean return a run is after; None where none is known."""
     return recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
 
 
 @contextmanager
-def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None) -> Iterator[list[Feature]]:
+def judging(parts: Parts, paths: RunPaths) -> Iterator[list[Feature]]:
     """The judging features of a run; leaving ends what they started."""
     recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
     wanted = None if parts.full_budget else goal_of(recipe)
@@ -45,7 +58,7 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None) -> Ite
             goal = Goal(wanted if stop.confirm else None, stop.solved_by)
             here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
             evaluate = EvaluateAside(
-                leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
+                leaving.enter_context(ExaminerProcess(recipe, goal, here)),
                 period,
                 goal,
                 seed=seed,

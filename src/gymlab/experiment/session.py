@@ -11,11 +11,12 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
+from gymlab.envs.registration import foreign_registration
 from gymlab.experiment.build import Parts
 from gymlab.experiment.engines import env_description
 from gymlab.experiment.extensions import make_feature, references
 from gymlab.experiment.faults import failure_told, sound_tensors
-from gymlab.experiment.judging import judging
+from gymlab.experiment.judging import judging, sharing
 from gymlab.experiment.measuring import updates_per_row
 from gymlab.experiment.restoring import restore_features
 from gymlab.experiment.result import Latest, Result
@@ -65,7 +66,6 @@ class Options:
     notes: tuple[str, ...] = ()  # how the recipe came about
     changes: tuple[tuple[str, Any, Any], ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
-    evaluator_cores: tuple[int, ...] | None = None  # None: those of this process
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Session:
             LogFile(paths.log, self._opening(start)) as log_file,
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            judging(self.parts, paths, self.options.evaluator_cores) as judges,
-            make_video(self.recipe, paths, self.options.evaluator_cores, tracker.media) as video,
+            judging(self.parts, paths) as judges,
+            make_video(self.recipe, paths, tracker.media) as video,
         ):
             updates = self.parts.plan.updates
             record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)
@@ -142,6 +142,7 @@ class Session:
         )
         more = {
             "algorithm": recipe.algorithm.name,
+            "evaluation": sharing(recipe),
             "solved_at": recipe.env.solved_at,
             "solved_at_source": options.solved_at_source,
             "tags": list(options.tags),
@@ -150,6 +151,7 @@ class Session:
             "notes": list(options.notes),
             "full_budget": options.full_budget,
             "forked_from": options.forked_from,
+            "registered": foreign_registration(recipe.env.id),
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})

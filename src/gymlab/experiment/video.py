@@ -7,8 +7,8 @@ from gymlab.recipes.schema import Recipe
 from gymlab.runs.paths import RunPaths
 
 
-def make_video(recipe: Recipe, paths: RunPaths, cores: tuple[int, ...] | None, announce: Announce) -> Video:
+def make_video(recipe: Recipe, paths: RunPaths, announce: Announce) -> Video:
     """Films of a run, each announced with the clocks of its policy."""
     wanted = recipe.video
-    filming = Filming(wanted.clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps, cores)
+    filming = Filming(wanted.clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps)
     return Video(paths, filming, announce)

@@ -15,6 +15,7 @@ from gymlab.training.events import (
     AlertCleared,
     AlertRaised,
     Checkpointed,
+    CheckpointWanted,
     Control,
     DistributionsWanted,
     Ended,
@@ -58,6 +59,8 @@ class Alerts(Feature):
                     control.emit(Measured(row.clock, found))
         elif isinstance(event, Measured) and event.clock.updates > 0 and not event.metrics.keys() <= PREFLIGHT:
             self._fold(event.clock, event.metrics, control)
+        elif isinstance(event, CheckpointWanted) and event.kind == "asked":
+            self.watch.keep(event.clock.updates)
         elif isinstance(event, Checkpointed | Ended):
             self._write()
 

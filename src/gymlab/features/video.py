@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
+from gymlab.core.children import child_environ
 from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
 from gymlab.runs import clips, files, tensors
@@ -50,7 +51,6 @@ class Filming:
     sampled: bool = False
     max_steps: int = 1000
     fps: int = 30  # at most
-    cores: tuple[int, ...] | None = None  # None: those of this process
 
 
 class Waiting(NamedTuple):
@@ -85,11 +85,17 @@ class Video(Feature):
             named = {"best": "best", "last": "final"}
             self._film(event.clock, event.path / POLICY, (*first, *(named[k] for k in event.kinds if k in named)))
         elif isinstance(event, Evaluated) and "evaluation" in self._filming.clips:
-            taken = control.snapshot()
-            self._film(taken.clock, tensors.encode(to_tensors(taken.policy)), ("evaluation",))
+            self._film(event.clock, self._evaluated(event, control), ("evaluation",))
         elif isinstance(event, Ended):
             self.finish(FINISH_SECONDS, lambda: control.interrupted)
         self._look()
+
+    def _evaluated(self, event: Evaluated, control: Control) -> Path | bytes:
+        """The policy that was evaluated: training may have gone on since, and left it in a checkpoint."""
+        taken = control.snapshot()
+        if taken.clock.updates != event.clock.updates:
+            return self._paths.checkpoints / str(event.clock.env_steps) / POLICY
+        return tensors.encode(to_tensors(taken.policy))
 
     def _start(self) -> None:
         try:
@@ -223,13 +229,12 @@ class Recorder:
     """The process that plays and films. It ends when its parent does."""
 
     def __init__(self, paths: RunPaths, filming: Filming) -> None:
-        environ = {**os.environ, "JAX_PLATFORMS": "cpu"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", RECORDER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environ,
+            env=child_environ(JAX_PLATFORMS="cpu"),
             encoding="utf-8",
             start_new_session=True,  # a signal is for the run, which says when to stop
         )

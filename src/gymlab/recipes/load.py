@@ -18,6 +18,8 @@ from gymlab.recipes.overrides import Overrides
 from gymlab.recipes.problems import COMMAND_LINE, Place, Problems, RecipeError, shown_path
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.source import Node, made
+from gymlab.runs.manifest import read_manifest
+from gymlab.runs.paths import RunPaths
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,16 @@ def load_yaml_text(text: str, variant: str | None = None, *, file: str = "recipe
 
 
 def read_run_recipe(path: Path) -> Recipe:
-    """The recipe.yaml of a run: every value is written there, so nothing is looked up or completed."""
+    """The recipe.yaml of a run: every value is written there, so nothing is looked up or completed.
+
+    An env that the run's own script had registered is made known here.
+    """
     problems = Problems()
+    told = read_manifest(RunPaths(path.parent)).get("registered")
+    if isinstance(told, str):
+        from gymlab.envs.registration import register_kept
+
+        register_kept(told)
     return _run_recipe(read_recipe_file(path, problems), problems)
 
 

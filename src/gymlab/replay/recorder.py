@@ -29,8 +29,6 @@ def main() -> None:
     opening = asked.get()
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
-        if opening["cores"]:
-            os.sched_setaffinity(0, opening["cores"])
     with contextlib.suppress(BrokenPipeError):
         _serve(opening, asked, answers)
 

@@ -6,12 +6,14 @@ first n that finish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
 
+from gymlab.core.estimates import estimate, iqm, mean
 from gymlab.core.keys import run_key, stream_key
 from gymlab.core.types import Array, Decision, Tree
 from gymlab.envs.wrappers.transform import Transform, transformed
@@ -19,7 +21,10 @@ from gymlab.policies.heads import to_env
 from gymlab.rollout.state import Act, act_through, apply_transforms, reset_carry
 
 Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
+Way = Literal["greedy", "sampled"]  # of acting
+WAYS: tuple[Way, ...] = get_args(Way)
 EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
+RESAMPLES = 2000  # of the bootstrap
 
 
 class Abandoned(Exception):
@@ -35,9 +40,13 @@ class Score(NamedTuple):
     length: float
     truncated: int  # episodes that a time limit ended
     reward_per_step: float
+    low: float = math.nan  # the 95 % bootstrap interval of the mean
+    high: float = math.nan
+    iqm: float = math.nan  # interquartile mean
+    returns: tuple[float, ...] = ()  # of every episode, env after env
 
     def as_json(self) -> dict[str, float]:
-        return {"mean": self.mean, "std": self.std, "n": self.n}
+        return {name: getattr(self, name) for name in ("mean", "std", "n", "low", "high", "iqm")}
 
 
 class Evaluation(NamedTuple):
@@ -54,7 +63,11 @@ class Evaluation(NamedTuple):
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Evaluation:
-        return cls(Score(**saved["greedy"]), Score(**saved["sampled"]), saved["seed"])
+        parts = (Score(**{**saved[way], "returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
+        return cls(*parts, seed=saved["seed"])
+
+    def of(self, way: Way) -> Score:
+        return self.greedy if way == "greedy" else self.sampled
 
     def judged_by(self, mode: str) -> float:
         """The mean return that counts: of the greedy policy, of the sampled one, or (both) the worse of them."""
@@ -69,15 +82,33 @@ class Episode(NamedTuple):
 
 
 def _score(episodes: list[Episode], reward: float, steps: int) -> Score:
+    if not episodes:
+        return Score(math.nan, math.nan, 0, math.nan, 0, reward / max(steps, 1))
     totals = np.array([episode.total for episode in episodes], np.float64)
+    likely = estimate(totals, mean, resamples=RESAMPLES)
     return Score(
-        mean=float(totals.mean()) if episodes else float("nan"),
-        std=float(totals.std()) if episodes else float("nan"),
+        mean=float(totals.mean()),
+        std=float(totals.std()),
         n=len(episodes),
-        length=float(np.mean([episode.length for episode in episodes])) if episodes else float("nan"),
+        length=float(np.mean([episode.length for episode in episodes])),
         truncated=sum(episode.truncated for episode in episodes),
         reward_per_step=reward / max(steps, 1),
+        low=likely.low,
+        high=likely.high,
+        iqm=float(iqm(totals)),
+        returns=tuple(totals.tolist()),
     )
+
+
+def _quota(episodes: int, n_envs: int) -> np.ndarray:
+    return np.array([len(part) for part in np.array_split(np.arange(episodes), n_envs)])
+
+
+def episodes_of(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]:
+    """(env index, episode index) of every episode that counts for one way of acting, in the order of its returns."""
+    quota = _quota(episodes, min(episodes, max_envs))
+    first = len(quota) * WAYS.index(way)
+    return [(first + env, episode) for env, count in enumerate(quota) for episode in range(count)]
 
 
 class Evaluator:
@@ -111,15 +142,19 @@ class Evaluator:
         max_envs: int,
         steps: int | None = None,
         abandon: Abandon = lambda: False,
+        ways: Sequence[Way] = WAYS,
     ) -> Evaluation:
-        """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`."""
+        """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`.
+
+        A way that is not asked for has no episodes; the envs of the other one are the same, and so are its scores.
+        """
         n = min(episodes, max_envs)
         if abandon():
             raise Abandoned
         engine = self._make_engine(2 * n, seed)
         try:
-            quota = np.array([len(part) for part in np.array_split(np.arange(episodes), n)])
-            greedy, sampled = self._play(engine, policy, np.tile(quota, 2), seed, steps, abandon)
+            quota = np.concatenate([_quota(episodes, n) * (way in ways) for way in WAYS])
+            greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
         finally:
             engine.close()
         return Evaluation(greedy, sampled, seed)
@@ -134,7 +169,7 @@ class Evaluator:
         states = tuple(transform.init(n) for transform in self._transforms)
         states, step = apply_transforms(self._transforms, states, engine.reset(), key)
         own = None
-        carry, active, t = self._initial_carry(n), np.ones(n, bool), 0
+        carry, active, t = self._initial_carry(n), quota > 0, 0
         total, length = np.zeros(n), np.zeros(n, int)  # of the open episode
         reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
         done: list[list[Episode]] = [[] for _ in range(n)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -270,9 +271,12 @@ def _list(value: Any) -> list[Any]:
 
 def _evaluation(part: Any) -> str:
     try:
-        return f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
+        told = f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
     except (KeyError, TypeError, ValueError):
         return ""
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # an older run's has no interval
+        told += f", mean in [{part['low']:.2f}, {part['high']:.2f}] (95 %), IQM {part['iqm']:.2f}"
+    return told
 
 
 def _number(value: Any, name: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.runs import checkpoints
 from gymlab.runs.paths import RunPaths, run_paths, valid_run_id
 from gymlab.runs.registry import Registry
 
@@ -61,6 +62,25 @@ def select_checkpoint(
             told = suggestion(which[:80], ["best", "last"])
             raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {told}") from None
         raise
+
+
+def select_checkpoints(paths: RunPaths, text: str) -> list[str]:
+    """Several checkpoints of a run, by commas: first, best, last, all or numbers of env_steps; each once.
+
+    `first` is the earliest that is kept: checkpoints are pruned.
+    """
+    known = [str(step) for step in reversed(checkpoints.steps(paths))]
+    if not known:
+        raise UserError(f"run '{paths.run_id}' has no checkpoint yet")
+    best = checkpoints.read_index(paths)["best"]
+    named = {"first": known[:1], "last": known[-1:], "best": known[-1:] if best is None else [best], "all": known}
+    found: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if part not in named and part not in known:
+            told = suggestion(part[:80], [*named, *known])
+            raise UserError(f"run '{paths.run_id}' has no checkpoint {part[:80]!r}: {told}")
+        found += named.get(part, [part])
+    return list(dict.fromkeys(found))
 
 
 def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:

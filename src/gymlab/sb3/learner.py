@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
 from gymlab.experiment.build import make_plan
+from gymlab.experiment.measuring import look_rule
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.sb3 import saving
 from gymlab.sb3.callbacks import BaseCallback, as_callback
@@ -52,6 +53,9 @@ class Learner(Model):
         budget = Steps(count=clock.env_steps + int(total_timesteps))
         recipe = trainer.parts.recipe.model_copy(update={"budget": budget})
         plan = make_plan(recipe, budget)
+        # What the trainer was built with says nothing about this call; a run looks as `gymlab train` would.
+        looked = dataclasses.replace(trainer.parts, recipe=recipe, plan=plan)
+        trainer.parts.looks.rule = look_rule(looked) if run else lambda _: False
         lesson = Lesson(self, trainer, listener, budget.count)
         features: list[Feature] = [lesson]
         if self.values["verbose"]:

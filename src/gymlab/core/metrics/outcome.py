@@ -14,6 +14,14 @@ def _evaluated(mode: str, about: str, first: int) -> tuple[Metric, ...]:
         Metric(f"eval/{mode}_std", f"Standard deviation of the returns of {over}.", "return", ".2f", first + 40,
                "return_spread", healthy="The error of the mean is this over the root of the number of episodes.",
                settings=("eval.episodes",)),
+        Metric(f"eval/{mode}_low", f"Lower end of the 95 % bootstrap interval of the mean return of {over}.", "return",
+               ".2f", first + 41, "return", "up", healthy="Where the intervals of two evaluations do not overlap, one "
+               "policy is better.", settings=("eval.episodes",)),
+        Metric(f"eval/{mode}_high", f"Upper end of the 95 % bootstrap interval of the mean return of {over}.", "return",
+               ".2f", first + 42, "return", "up", settings=("eval.episodes",)),
+        Metric(f"eval/{mode}_iqm", f"Interquartile mean (the mean of the middle half) of the returns of {over}.",
+               "return", ".2f", first + 43, "return", "up", healthy="Near the mean. Far from it: a few episodes go "
+               "quite another way than most.", settings=("eval.episodes",)),
         Metric(f"eval/{mode}_length", f"Mean length of {over}.", "steps", ".1f", first + 30, "length"),
         Metric(f"eval/{mode}_episodes", f"Number of {over}.", "episodes", ".0f", first + 31, POSITIVE,
                settings=("eval.episodes", "final_episodes")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import secrets
@@ -15,10 +14,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from typing import Any, NamedTuple
 
-from gymnasium.envs.registration import registry
-
+from gymlab.core.children import child_environ
 from gymlab.core.errors import RunError, UserError
-from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.engines.worker import CLOSE
 from gymlab.envs.make import split_wrappers
 from gymlab.envs.settings import EnvSettings
@@ -51,27 +48,10 @@ def portable(settings: EnvSettings) -> dict[str, Any]:
         ) from error
 
 
-def registration(text: str) -> str | None:
-    """The env's registration as JSON, so that a worker knows ids that a user's script registered."""
-    spec = registry.get(resolve_id(text).id)
-    if spec is None:  # a reference: the worker imports it
-        return None
-    entry: Any = spec.entry_point
-    if callable(entry):
-        module, name = entry.__module__, getattr(entry, "__qualname__", "<")
-        if module == "__main__" or "<" in name:
-            raise UserError(f"{text} is registered by a script that env processes cannot import: move it into a module")
-        entry = f"{module}:{name}"
-    try:
-        return dataclasses.replace(spec, entry_point=entry, vector_entry_point=None).to_json()
-    except (TypeError, ValueError) as error:
-        raise UserError(f"the registration of {text} cannot be sent to env processes: {error}") from error
-
-
 def start(tasks: list[dict[str, Any]], timeout: float) -> list[Worker]:
     """One connected process per task; RunError when one ends or stays silent before it is connected."""
     key = secrets.token_bytes(32)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    environ = child_environ()
     connections: dict[int, Any] = {}
     processes: list[subprocess.Popen[bytes]] = []
     given_up = threading.Event()

@@ -70,14 +70,11 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
 
 
 def _build(connection: Connection, task: dict[str, Any]) -> Slots:
-    import gymnasium
-
     from gymlab.envs.make import import_all
+    from gymlab.envs.registration import register
 
     import_all(tuple(task["imports"]))
-    if task["registered"] is not None:  # a user's script may have registered it, which nothing here imports
-        spec = gymnasium.envs.registration.EnvSpec.from_json(task["registered"])
-        gymnasium.registry.setdefault(spec.id, spec)
+    register(task["registered"])
     settings = EnvSettings.model_validate(task["settings"])
 
     def tell(fault: Fault) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
 import subprocess
 import sys
@@ -17,8 +16,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
+from gymlab.core.children import child_environ
 from gymlab.core.errors import UserError
-from gymlab.envs.engines.launch import registration
+from gymlab.envs.registration import registration
 from gymlab.experiment.examiner.protocol import Evaluate, examine, question_line, read_answer
 from gymlab.features.evaluate.aside import Answer, Goal, Question
 from gymlab.recipes.dump import dump_recipe
@@ -32,17 +32,18 @@ POLL_SECONDS = 0.05
 
 
 class ExaminerProcess:
-    """Answers questions in a process of its own, started when the first one is asked."""
+    """Answers questions in a process of its own. It is started at once: what it must import and compile is then done
+    when the first question comes, most of it while the trainer compiles.
+    """
 
-    def __init__(
-        self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate], cores: tuple[int, ...] | None = None
-    ) -> None:
-        self._recipe, self._goal, self._here, self._cores = recipe, goal, here, cores
+    def __init__(self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate]) -> None:
+        self._recipe, self._goal, self._here = recipe, goal, here
         self._process: subprocess.Popen[str] | None = None
         self._stderr: IO[bytes] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._question: Question | None = None
         self._attempts = 0
+        self._alone = False
 
     def ask(self, question: Question) -> None:
         """Have a question answered; one that nobody waits for any more is dropped."""
@@ -87,30 +88,27 @@ class ExaminerProcess:
     def _send(self) -> None:
         assert self._question is not None
         self._attempts += 1
-        try:
-            process = self._process or self._start()
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
-                process.stdin.write(question_line(self._question) + "\n")
-                process.stdin.flush()
-        except UserError as error:  # the env cannot be made elsewhere
-            log.info("evaluating in between updates: %s", error)
+        if self._alone:
+            return
+        process = self._process or self._start()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
+            process.stdin.write(question_line(self._question) + "\n")
+            process.stdin.flush()
 
     def _start(self) -> subprocess.Popen[str]:
         opening = {
             "recipe": dump_recipe(self._recipe),
             "registered": registration(self._recipe.env.id),
             "goal": {"eval_return": self._goal.eval_return, "solved_by": self._goal.solved_by},
-            "cores": self._cores,
         }
-        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process, by `_end`
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gymlab.experiment.examiner.process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+            env=child_environ(JAX_PLATFORMS="cpu"),
             text=True,
         )
         self._answers = queue.Queue()
@@ -138,6 +136,11 @@ class ExaminerProcess:
             self._stderr.close()
 
     def __enter__(self) -> Self:
+        try:
+            self._start()
+        except UserError as error:  # the env cannot be made elsewhere
+            log.info("evaluating in between updates: %s", error)
+            self._alone = True
         return self
 
     def __exit__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 
@@ -14,28 +16,43 @@ from gymlab.envs.stacks import evaluation_settings
 from gymlab.envs.wrappers.transform import transformed
 from gymlab.experiment.build import make_agent, score
 from gymlab.experiment.engines import compiled_env, evaluation_engines
-from gymlab.experiment.examiner.protocol import Evaluate
 from gymlab.experiment.jax_setup import set_up_jax
 from gymlab.recipes.schema import Recipe
+from gymlab.recipes.secrets import require_secrets
 from gymlab.recipes.settings_file import cache_folder
 from gymlab.rollout.evaluate import Abandon, Evaluation, Evaluator
 from gymlab.training.agent import Agent
 from gymlab.training.state import Policy
 
 
-def evaluation_of(recipe: Recipe) -> tuple[Policy, Evaluate]:
-    """A policy of this recipe's shape, and the way such policies are scored."""
+@dataclass(frozen=True)
+class Scorer:
+    """A recipe's forward pass and evaluation envs, ready for any policy of that recipe."""
+
+    recipe: Recipe
+    spaces: Spaces  # as the policy sees them
+    agent: Agent
+    evaluator: Evaluator
+
+    def blank(self) -> Policy:
+        return blank_policy(self.agent, self.recipe.n_envs)
+
+    def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
+        """One evaluation of a kind, the way the recipe says."""
+        return score(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
+
+
+def open_scorer(recipe: Recipe) -> Scorer:
+    """What scores policies of this recipe exactly as its run does."""
+    require_secrets(recipe)
     set_up_jax(cache_folder())
     import_all(recipe.imports)
     _, transforms = split_wrappers(recipe.env)
     _, shown = split_wrappers(evaluation_settings(recipe.env))
-    agent = make_agent(recipe, transformed(_spaces(recipe), transforms))
+    spaces = transformed(_spaces(recipe), transforms)
+    agent = make_agent(recipe, spaces)
     evaluator = Evaluator(evaluation_engines(recipe, None), shown, agent.act, agent.algorithm.initial_carry)
-
-    def evaluate(policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
-        return score(evaluator, recipe.eval, policy, kind, seed, abandon)
-
-    return blank_policy(agent, recipe.n_envs), evaluate
+    return Scorer(recipe, spaces, agent, evaluator)
 
 
 def blank_policy(agent: Agent, n_envs: int) -> Policy:

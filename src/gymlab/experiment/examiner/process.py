@@ -26,8 +26,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed at the terminal is for the trainer
     out = own_stdout()
     opening: dict[str, Any] = json.loads(sys.stdin.readline())
-    if opening["cores"] and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, opening["cores"])
     questions: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     try:
@@ -37,19 +35,19 @@ def main() -> None:
 
 
 def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -> None:
-    import gymnasium
-
-    from gymlab.experiment.examiner.parts import evaluation_of
+    from gymlab.envs.make import import_all
+    from gymlab.envs.registration import register
+    from gymlab.experiment.examiner.parts import open_scorer
     from gymlab.experiment.examiner.protocol import answer_line, examine, read_question
     from gymlab.features.evaluate.aside import Goal
 
-    if opening["registered"] is not None:  # a user's script may have registered it, which nothing here imports
-        spec = gymnasium.envs.registration.EnvSpec.from_json(opening["registered"])
-        gymnasium.registry.setdefault(spec.id, spec)
-    goal = Goal(**opening["goal"])
-    blank, evaluate = evaluation_of(_recipe(opening["recipe"]))
+    recipe, goal = _recipe(opening["recipe"]), Goal(**opening["goal"])
+    import_all(recipe.imports)
+    register(opening["registered"])
+    scorer = open_scorer(recipe)
+    blank = scorer.blank()
     while True:
-        answer = examine(read_question(questions.get()), blank, evaluate, goal)
+        answer = examine(read_question(questions.get()), blank, scorer.evaluate, goal)
         print(answer_line(answer), file=out, flush=True)
 
 

@@ -25,6 +25,9 @@ def measured(evaluation: Evaluation, seconds: float) -> dict[str, float]:
         values |= {
             f"eval/{mode}_mean": score.mean,
             f"eval/{mode}_std": score.std,
+            f"eval/{mode}_low": score.low,
+            f"eval/{mode}_high": score.high,
+            f"eval/{mode}_iqm": score.iqm,
             f"eval/{mode}_length": score.length,
             f"eval/{mode}_episodes": float(score.n),
             f"eval/{mode}_truncated": score.truncated / max(score.n, 1),
