@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TextIO
 
+from gymlab.core.children import child_environ
+
 _PATIENCE_SECONDS = 2.0
 
 
@@ -20,14 +22,13 @@ class Child:
     def __init__(
         self, module: str, hear: Callable[[str | None], None], environ: Mapping[str, str] | None = None
     ) -> None:
-        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": path, **(environ or {})},
+            env=child_environ(**(environ or {})),
             text=True,
         )
         threading.Thread(target=self._listen, args=(hear,), daemon=True).start()

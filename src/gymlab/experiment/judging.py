@@ -47,8 +47,8 @@ def goal_of(recipe: Recipe) -> float | None:
 
 
 @contextmanager
-def judging(parts: Parts, paths: RunPaths) -> Iterator[list[Feature]]:
-    """The judging features of a run; leaving ends what they started."""
+def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None) -> Iterator[list[Feature]]:
+    """The judging features of a run; leaving ends what they started. `cores`: for evaluation, if not all of ours."""
     recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
     wanted = None if parts.full_budget else goal_of(recipe)
     period, last = parts.period(recipe.eval.every, recipe.eval.warmup), parts.plan.updates
@@ -58,7 +58,7 @@ def judging(parts: Parts, paths: RunPaths) -> Iterator[list[Feature]]:
             goal = Goal(wanted if stop.confirm else None, stop.solved_by)
             here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
             evaluate = EvaluateAside(
-                leaving.enter_context(ExaminerProcess(recipe, goal, here)),
+                leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
                 period,
                 goal,
                 seed=seed,

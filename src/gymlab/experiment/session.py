@@ -66,6 +66,7 @@ class Options:
     notes: tuple[str, ...] = ()  # how the recipe came about
     changes: tuple[tuple[str, Any, Any], ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
+    evaluator_cores: tuple[int, ...] | None = None  # where this process may use fewer than its runs are to tell
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Session:
             LogFile(paths.log, self._opening(start)) as log_file,
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            judging(self.parts, paths) as judges,
+            judging(self.parts, paths, self.options.evaluator_cores) as judges,
             make_video(self.recipe, paths, tracker.media) as video,
         ):
             updates = self.parts.plan.updates

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import shlex
 import signal
@@ -18,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gymlab.core.children import child_environ
 from gymlab.smoke.choose import Candidate
 from gymlab.smoke.drill import STAGES
 
@@ -88,12 +88,10 @@ class Crew:
         self._over.put(verdict)
 
     def _drill(self, verdict: Verdict) -> None:
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        environ = {**os.environ, "PYTHONPATH": path}
         with tempfile.TemporaryDirectory(prefix="gymlab-smoke-") as folder, tempfile.TemporaryFile() as words:
             process = subprocess.Popen(
                 [sys.executable, "-m", "gymlab.smoke.drill", verdict.recipe, folder],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=environ, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=child_environ(), text=True,
             )  # fmt: skip
             self._running.add(process)
             if self._leaving.is_set():

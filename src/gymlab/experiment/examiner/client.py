@@ -7,18 +7,13 @@ from __future__ import annotations
 import json
 import logging
 import queue
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
-from gymlab.core.children import child_environ
 from gymlab.core.errors import UserError
 from gymlab.envs.registration import registration
+from gymlab.experiment.child import Child
 from gymlab.experiment.examiner.protocol import Evaluate, examine, question_line, read_answer
 from gymlab.features.evaluate.aside import Answer, Goal, Question
 from gymlab.recipes.dump import dump_recipe
@@ -36,10 +31,11 @@ class ExaminerProcess:
     when the first question comes, most of it while the trainer compiles.
     """
 
-    def __init__(self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate]) -> None:
-        self._recipe, self._goal, self._here = recipe, goal, here
-        self._process: subprocess.Popen[str] | None = None
-        self._stderr: IO[bytes] | None = None
+    def __init__(
+        self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate], cores: tuple[int, ...] | None = None
+    ) -> None:
+        self._recipe, self._goal, self._here, self._cores = recipe, goal, here, cores
+        self._process: Child | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._question: Question | None = None
         self._attempts = 0
@@ -77,7 +73,8 @@ class ExaminerProcess:
         return answer
 
     def _died(self) -> None:
-        told = self._last_words()
+        assert self._process is not None
+        told = self._process.last_words()
         self._end()
         if self._attempts < ATTEMPTS:
             log.warning("the evaluation process died (%s): it is started again", told)
@@ -91,49 +88,24 @@ class ExaminerProcess:
         if self._alone:
             return
         process = self._process or self._start()
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # dead already: the waiting reader learns of it
-            process.stdin.write(question_line(self._question) + "\n")
-            process.stdin.flush()
+        process.say(question_line(self._question))
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> Child:
         opening = {
             "recipe": dump_recipe(self._recipe),
             "registered": registration(self._recipe.env.id),
             "goal": {"eval_return": self._goal.eval_return, "solved_by": self._goal.solved_by},
+            "cores": self._cores,
         }
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process, by `_end`
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "gymlab.experiment.examiner.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env=child_environ(JAX_PLATFORMS="cpu"),
-            text=True,
-        )
         self._answers = queue.Queue()
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(opening) + "\n")
-            self._process.stdin.flush()
-        threading.Thread(target=_listen, args=(self._process, self._answers), daemon=True).start()
+        self._process = Child("gymlab.experiment.examiner.process", self._answers.put, {"JAX_PLATFORMS": "cpu"})
+        self._process.say(json.dumps(opening))
         return self._process
-
-    def _last_words(self) -> str:
-        if self._stderr is None:
-            return "no message"
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else "no message"
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()  # it holds nothing that could be lost
-        process.communicate()
-        if self._stderr is not None:
-            self._stderr.close()
+        if process is not None:
+            process.end(0)  # it holds nothing that could be lost
 
     def __enter__(self) -> Self:
         try:
@@ -147,12 +119,3 @@ class ExaminerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
-
-
-def _listen(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
-    """Hand answers on; None is the end of them."""
-    assert process.stdout is not None
-    with suppress(ValueError):  # closed by `_end`
-        for line in process.stdout:
-            answers.put(line)
-    answers.put(None)

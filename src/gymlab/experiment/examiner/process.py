@@ -10,15 +10,11 @@ import os
 import queue
 import signal
 import sys
-import tempfile
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from gymlab.core.errors import GymlabError
-
-if TYPE_CHECKING:
-    from gymlab.recipes.schema import Recipe
+from gymlab.experiment.child import own_stdout
 
 
 def main() -> None:
@@ -26,6 +22,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed at the terminal is for the trainer
     out = own_stdout()
     opening: dict[str, Any] = json.loads(sys.stdin.readline())
+    if opening["cores"] and hasattr(os, "sched_setaffinity"):  # before JAX counts them: it rounds by their number
+        os.sched_setaffinity(0, opening["cores"])
     questions: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     try:
@@ -40,8 +38,9 @@ def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -
     from gymlab.experiment.examiner.parts import open_scorer
     from gymlab.experiment.examiner.protocol import answer_line, examine, read_question
     from gymlab.features.evaluate.aside import Goal
+    from gymlab.recipes.load import read_run_text
 
-    recipe, goal = _recipe(opening["recipe"]), Goal(**opening["goal"])
+    recipe, goal = read_run_text(opening["recipe"]), Goal(**opening["goal"])
     import_all(recipe.imports)
     register(opening["registered"])
     scorer = open_scorer(recipe)
@@ -51,27 +50,11 @@ def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -
         print(answer_line(answer), file=out, flush=True)
 
 
-def _recipe(text: str) -> Recipe:
-    from gymlab.recipes.load import read_run_recipe
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "recipe.yaml")
-        path.write_text(text, encoding="utf-8")
-        return read_run_recipe(path)
-
-
 def _listen(questions: queue.Queue[str]) -> None:
     """Hand questions on; where the parent is gone, an answer under way is for nobody."""
     for line in sys.stdin:
         questions.put(line)
     os._exit(0)
-
-
-def own_stdout() -> TextIO:
-    """The line to the parent, out of reach of envs that print."""
-    line = os.dup(1)
-    os.dup2(2, 1)
-    return os.fdopen(line, "w")
 
 
 if __name__ == "__main__":

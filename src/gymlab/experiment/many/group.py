@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from gymlab.core.errors import UserError
 from gymlab.core.estimates import estimate
-from gymlab.envs.engines.launch import registration
+from gymlab.envs.registration import registration
 from gymlab.experiment.kept import shape_of
 from gymlab.experiment.many.protocol import (
     Alerted,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gymlab.core.errors import GymlabError, UserError
+from gymlab.envs.registration import register
 from gymlab.experiment import launch
 from gymlab.experiment.launch import Make
 from gymlab.experiment.many.protocol import Failed, Finished, NotBegun, Report, Task
@@ -49,7 +50,7 @@ def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] |
         return launch.resume(
             RunPaths(root / task.run_id), how, watchers=[reporter], announce=reporter.announce, make=make
         )
-    _register(task.registered)
+    register(task.registered)
     options = Options(
         task.seed, task.run_id, task.full_budget, task.tags, task.group, task.note, task.command,
         solved_at_source=task.solved_at_source, trackers=trackers, evaluator_cores=cores,
@@ -63,11 +64,3 @@ def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] |
         init_from=None if task.init_from is None else select_checkpoint(task.init_from, root, default="best"),
         make=make,
     )
-
-
-def _register(registered: str | None) -> None:
-    if registered is not None:  # a user's script may have registered it, which nothing here imports
-        import gymnasium
-
-        spec = gymnasium.envs.registration.EnvSpec.from_json(registered)
-        gymnasium.registry.setdefault(spec.id, spec)
