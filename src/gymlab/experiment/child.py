@@ -13,8 +13,6 @@ from typing import TextIO
 
 from gymlab.core.children import child_environ
 
-_PATIENCE_SECONDS = 2.0
-
 
 class Child:
     """A module of ours run as a program. Every line it says goes to `hear`, from a thread; None is its end."""
@@ -32,10 +30,6 @@ class Child:
             text=True,
         )
         threading.Thread(target=self._listen, args=(hear,), daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def say(self, line: str) -> None:
         """One that is dead already does not hear it; whoever listens learns of its end."""
@@ -56,7 +50,7 @@ class Child:
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else "no message"
 
-    def end(self, seconds: float = _PATIENCE_SECONDS) -> None:
+    def end(self, seconds: float) -> None:
         """Have it end: by itself in so many seconds, or by force."""
         self.hang_up()
         with suppress(subprocess.TimeoutExpired):

@@ -14,6 +14,8 @@ from gymlab.training.program import CompiledProgram, HostProgram
 # Blocks that compiled code knows nothing of. Scheduled values enter it as numbers; all else is compiled in.
 _BESIDE = {"name", "budget", "stop", "eval", "checkpoints", "video", "alerts", "features"}
 
+MOST = 8  # shapes at a time: compiled code takes memory
+
 
 class Compiled(NamedTuple):
     """The parts of a run that hold compiled code."""
@@ -34,6 +36,8 @@ class Kept:
 
     def keep(self, recipe: Recipe, compiled: Compiled) -> None:
         self._parts[shape_of(recipe)] = compiled
+        while len(self._parts) > MOST:
+            del self._parts[next(iter(self._parts))]
 
 
 def shape_of(recipe: Recipe) -> str:

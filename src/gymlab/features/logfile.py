@@ -90,6 +90,7 @@ class LogFile(Feature):
     """Open while the run is: also takes what any part of gymlab tells Python's `logging` meanwhile."""
 
     name = "logfile"
+    _before = logging.NOTSET  # the logger's level, when no log of ours is open
 
     def __init__(self, path: Path, opening: Sequence[str]) -> None:
         self._path, self._opening, self._level = path, opening, wanted_level()
@@ -100,7 +101,8 @@ class LogFile(Feature):
     def __enter__(self) -> Self:
         self._handler = _Handler(self._path, self._level)
         self._logger = logging.getLogger("gymlab")
-        self._before = self._logger.level
+        if not self._others():
+            LogFile._before = self._logger.level
         self._logger.setLevel(min(self._level, self._logger.getEffectiveLevel()))
         self._logger.addHandler(self._handler)
         for line in self._opening:
@@ -115,8 +117,12 @@ class LogFile(Feature):
         elif error is not None:
             self._write("failed:", logging.ERROR, error)
         self._logger.removeHandler(self._handler)
-        self._logger.setLevel(self._before)
+        if not self._others():
+            self._logger.setLevel(LogFile._before)
         self._handler.close()
+
+    def _others(self) -> bool:
+        return any(isinstance(handler, _Handler) for handler in self._logger.handlers)
 
     def __call__(self, event: Event, control: Control) -> None:
         at = f"at {short(event.clock.env_steps)} env_steps"

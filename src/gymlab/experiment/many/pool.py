@@ -18,6 +18,7 @@ from gymlab.experiment.child import Child
 from gymlab.experiment.many.protocol import ENDS, Failed, NotBegun, Report, Task, read_report
 
 POLL_SECONDS = 0.1  # how late a signal may be noticed
+END_SECONDS = 5.0  # for members under way, where the parent itself fails
 MOST_DEATHS = 3  # of one worker in a row, without a report in between
 _Heard = tuple[int, str | None]  # which child, and what it said; None is its end
 
@@ -118,8 +119,8 @@ class Pool:
     ) -> None:
         for child in self._children.values():
             child.hang_up()
-        for child in self._children.values():
-            child.end()
+        for number, child in self._children.items():
+            child.end(END_SECONDS if number in self._under_way else 0.0)  # an idle one has nothing to put in order
 
 
 def usable() -> list[int]:

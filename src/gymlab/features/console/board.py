@@ -68,7 +68,11 @@ class Board:
     def changed(self) -> None:
         """The seats are not what they were."""
 
-    def frame(self) -> list[Line]:
+    def frame(self, rows: int = 1000) -> list[Line]:
+        """The table; where it is longer than so many rows, of those that train."""
+        shown = self.seats
+        if len(shown) + 3 > rows:
+            shown = [seat for seat in self.seats if seat.status == "running"][: max(rows - 3, 0)]
         width = max(len(seat.label) for seat in self.seats)
         speed = sum(seat.speed or 0.0 for seat in self.seats if seat.status == "running")
         counts = Counter(seat.status for seat in self.seats)
@@ -76,7 +80,7 @@ class Board:
         head = f"{'':{width}}  {'status':9} {'progress':{_BAR + 5}} {'env_steps':>8} {'return':>8} {'evaluated':>9}"
         return [
             [Span(f"{head} {'steps/s':>8}", "dim")],
-            *(seat.line(width) for seat in self.seats),
+            *(seat.line(width) for seat in shown),
             [Span(f"{duration(time.monotonic() - self.began)}  {told}  {_rate(speed)} env_steps/s", "bold")],
         ]
 
@@ -105,7 +109,7 @@ class LiveBoard(Board):
     def changed(self) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + FRAME_SECONDS
-            self._screen.draw(self.frame())
+            self._screen.draw(self.frame(self._screen.size()[1]))
 
 
 class PlainBoard(Board):
