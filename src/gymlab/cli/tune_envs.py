@@ -17,7 +17,7 @@ def tune_envs(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
     n_envs: Annotated[
         list[int] | None,
-        typer.Option(help="Envs to try, again and again; default: half to four times the recipe's.", min=1),
+        typer.Option(help="Envs to try; may be given again. Default: half to four times the recipe's.", min=1),
     ] = None,
     seconds: Annotated[float, typer.Option(help="For each way, after it is compiled.", min=0.1, max=60)] = 1.0,
     write: Annotated[bool, typer.Option("--write", help="Put the recommendation into your gymlab.toml.")] = False,
