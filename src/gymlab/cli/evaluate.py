@@ -54,7 +54,7 @@ def evaluate(
     found: list[Scored] = []
     with _progress(sum(len(which) for _, which in chosen), exam) as watch:
         for paths, which in chosen:
-            found += score_run(paths, which, exam, lambda name, of, run=paths.run_id: watch(f"{run}/{name}", of))
+            found += score_run(paths, which, exam, watch)
     if json:
         told = [scored.as_json() for scored in found]
         typer.echo(strict_json(told[0] if len(told) == 1 else {"evaluations": told}))
