@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.paths import RunPaths
 from tests.running import gymlab
 
 TINY = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
@@ -65,6 +67,21 @@ def test_checkpoints_stand_side_by_side_and_each_once(told, cli):
     assert [line.split()[1] for line in page[1:7]] == [str(steps[0])] * 3 + [str(steps[-1])] * 3  # two ways, and exact
     assert "95 % of mean" in page[0]
     assert page[-1] == "next: gymlab play lake"
+
+
+def test_on_the_runs_own_seed_it_gives_the_runs_own_numbers(told, lake):
+    with MetricsReader(RunPaths(lake / "lake").metrics) as reader:
+        rows = reader.read(
+            ["env_steps", "eval/greedy_mean", "eval/sampled_mean", "eval/sampled_low", "eval/sampled_iqm"]
+        )
+    at = int(np.flatnonzero(~np.isnan(rows["eval/greedy_mean"]))[0])
+    again = told(f"lake/{int(rows['env_steps'][at])}", "--episodes", "4", "--seed", "0")["eval"]
+    assert again["greedy"]["mean"] == rows["eval/greedy_mean"][at]
+    assert (again["sampled"]["mean"], again["sampled"]["iqm"]) == (
+        rows["eval/sampled_mean"][at],
+        rows["eval/sampled_iqm"][at],
+    )
+    assert rows["eval/sampled_low"][at] <= again["sampled"]["mean"]
 
 
 def test_a_run_named_twice_gives_one_table(told):

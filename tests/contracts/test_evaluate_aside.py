@@ -187,7 +187,8 @@ def test_a_hundred_results_under_heavy_updating_are_those_of_their_checkpoints(f
     seen, compared = evaluations(run.root), 0
     parts, _, _ = load_run(run, "last")
     try:
-        for env_steps, greedy, sampled in zip(*list(seen.values())[1:], strict=True):
+        names = ("env_steps", "eval/greedy_mean", "eval/sampled_mean")
+        for env_steps, greedy, sampled in zip(*(seen[name] for name in names), strict=True):
             _, policy, _ = load_run(run, str(int(env_steps)))
             again = parts.evaluate(policy, "periodic", parts.recipe.eval.seed)
             if env_steps < seen["env_steps"][-1]:  # the last one is the final evaluation, of more episodes

@@ -54,7 +54,8 @@ def test_a_films_step_its_sidecar_and_the_metrics_agree(solved_run):
                 assert (row["env_steps"], row["vec_steps"]) == (clip.about["env_steps"], clip.about["vec_steps"])
 
 
-@pytest.mark.parametrize("mode", ["async", pytest.param("sync", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["async", "sync"])
 def test_every_evaluation_is_filmed_with_the_policy_and_the_first_episode_that_were_scored(mode, folder):
     tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
     often = ["eval.every=40%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SEED = 7  # training evaluates on 0, so this is a test on other episodes
 _MOST_SEEDS = 1000
 _QUIET_SECONDS = 2.0
-_HEADS = ("run", "checkpoint", "", "mean ± std", "95 % of mean", "IQM", "95 % of IQM", "episodes", "steps")
+_HEADS = ("run", "checkpoint", "", "mean ± std", "95 % of mean", "IQM", "95 % of IQM", "n", "steps", "cut")
 
 
 def evaluate(
@@ -54,7 +54,7 @@ def evaluate(
     found: list[Scored] = []
     with _progress(sum(len(which) for _, which in chosen), exam) as watch:
         for paths, which in chosen:
-            found += score_run(paths, which, exam, lambda name, of, run=paths.run_id: watch(f"{run}/{name}", of))
+            found += score_run(paths, which, exam, watch)
     if json:
         told = [scored.as_json() for scored in found]
         typer.echo(strict_json(told[0] if len(told) == 1 else {"evaluations": told}))
@@ -133,8 +133,12 @@ def _page(found: Sequence[Scored], exam: Exam) -> list[str]:
     rows = [row for scored in found for row in _rows(scored)]
     widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
     lines = [_line(_HEADS, widths), *(_line(row, widths) for row in rows)]
+    if any(scored.exact is not None for scored in found):
+        lines.append("exact: the greedy policy's expected return, from the env's transition table")
+    if any(of.truncated for scored in found for of in scored.scores.values()):
+        lines.append("cut: episodes that the time limit ended")
     seeds = ", ".join(map(str, exam.seeds[:8])) + (" ..." if len(exam.seeds) > 8 else "")
-    lines.append(f"episode seeds derived from {seeds}, disjoint from all training seeds (listed by --json)")
+    lines.append(f"seeds: derived from {seeds}, disjoint from all training seeds; --json lists every episode's")
     recipes = list(dict.fromkeys(scored.recipe.partition(":")[0] for scored in found))
     if len(recipes) > 1:
         lines.append(f"note: returns of {' and '.join(recipes)} do not compare")
@@ -156,11 +160,11 @@ def _rows(scored: Scored) -> Iterator[tuple[str, ...]]:
             f"{of.iqm.value:.2f}",
             f"[{of.iqm.low:.2f}, {of.iqm.high:.2f}]",
             str(of.n),
-            f"{of.length:.0f}" + (f", {of.truncated} cut by the time limit" if of.truncated else ""),
+            f"{of.length:.0f}",
+            str(of.truncated or ""),
         )
     if scored.exact is not None:
-        told = "expected return of the greedy policy, from the transition table"
-        yield (scored.run_id, name, "exact", f"{scored.exact:.4f}", told, *[""] * 4)
+        yield (scored.run_id, name, "exact", f"{scored.exact:.4f}", *[""] * 6)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -101,7 +101,7 @@ class Scored(NamedTuple):
         }
 
 
-Watch = Callable[[str, int], Abandon]  # (checkpoint, evaluation seed) -> told of every step
+Watch = Callable[[str, int], Abandon]  # (RUN/CHECKPOINT, evaluation seed) -> told of every step
 
 
 def score_run(
@@ -115,7 +115,12 @@ def score_run(
         policy, name = from_tensors(blank, loaded.policy), loaded.path.name
         found = [
             scorer.evaluator.evaluate(
-                policy, episodes=exam.episodes, seed=seed, max_envs=max_envs, abandon=watch(name, seed), ways=exam.ways
+                policy,
+                episodes=exam.episodes,
+                seed=seed,
+                max_envs=max_envs,
+                abandon=watch(f"{paths.run_id}/{name}", seed),
+                ways=exam.ways,
             )
             for seed in exam.seeds
         ]

@@ -63,8 +63,8 @@ class Evaluation(NamedTuple):
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Evaluation:
-        parts = (Score(**{**saved[way], "returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
-        return cls(*parts, seed=saved["seed"])
+        greedy, sampled = (Score(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
+        return cls(greedy, sampled, saved["seed"])
 
     def of(self, way: Way) -> Score:
         return self.greedy if way == "greedy" else self.sampled
