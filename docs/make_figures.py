@@ -1,6 +1,6 @@
 """The figures and the sparklines of docs/reading-charts.md, from real runs: a healthy one and some that are sick.
 
-Trains for a few minutes; writes docs/img/*.png and the lines between the page's marks. The sick recipes are those of
+Trains for a few minutes; writes docs/images/*.png and the lines between the page's marks. The sick recipes are those of
 benchmarks/sick/.
 """
 
@@ -26,7 +26,7 @@ from gymlab.runs.curves import Curve, CurveReader
 from gymlab.runs.pictures import Panel, draw, drowned
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, IMAGES = ROOT / "docs" / "reading-charts.md", ROOT / "docs" / "img"
+PAGE, IMAGES = ROOT / "docs" / "reading-charts.md", ROOT / "docs" / "images"
 HEALTHY = "healthy"
 RUNS = {
     HEALTHY: "CartPole-v1:ppo",
