@@ -65,7 +65,9 @@ def test_running_out_of_time_is_a_truncation_with_a_last_picture(folder: Path) -
 
 @pytest.mark.usefixtures("_doom")
 def test_the_wrapper_shows_small_grey_stacks_and_scaled_variables() -> None:
-    env = make_env(EnvSettings(id="VizdoomBasic-v1", kwargs=SMALL, wrappers=({"doom": {"size": [30, 40], "stack": 2}},)))
+    env = make_env(
+        EnvSettings(id="VizdoomBasic-v1", kwargs=SMALL, wrappers=({"doom": {"size": [30, 40], "stack": 2}},))
+    )
     obs, _ = env.reset(seed=1)
     assert env.observation_space.contains(obs)
     assert obs["screen"].shape == (30, 40, 2)
