@@ -111,8 +111,8 @@ def test_scenarios_are_offered_and_single_levels_are_not() -> None:
 def test_no_engine_outlives_a_process_that_is_killed(folder: Path) -> None:
     code = (
         "import time; from gymlab.envs.make import make_env; from gymlab.envs.settings import EnvSettings; "
-        "env = make_env(EnvSettings(id='VizdoomBasic-v1')); env.reset(seed=0); print(env.get_wrapper_attr('_folder'), flush=True); "
-        "time.sleep(100)"
+        "env = make_env(EnvSettings(id='VizdoomBasic-v1')); env.reset(seed=0); "
+        "print(env.get_wrapper_attr('_folder'), flush=True); time.sleep(100)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment(), cwd=folder

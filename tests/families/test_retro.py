@@ -41,7 +41,7 @@ def test_what_cannot_be_played_is_told() -> None:
     assert AIRSTRIKER in known_ids()
     with pytest.raises(UserError, match=f"did you mean '{AIRSTRIKER}'"):
         resolve_id("Retro/Airstriker-Genesis-v1")
-    with pytest.raises(UserError, match="cannot be played: FileNotFoundError.*import the ROM"):
+    with pytest.raises(UserError, match=r"cannot be played: FileNotFoundError.*import the ROM"):
         make_env(EnvSettings(id="Retro/1942-Nes-v0"))
     with pytest.raises(UserError, match="frameskip=0 must be at least 1"):
         make_env(EnvSettings(id=AIRSTRIKER, kwargs={"frameskip": 0}))
@@ -78,7 +78,7 @@ def test_an_emulator_that_dies_is_a_fault_of_its_env() -> None:
 
     with (
         GymnasiumEngine(EnvSettings(id=AIRSTRIKER), 2, 0) as engine,
-        pytest.raises(RunError, match="env 1 .*the emulator of Airstriker-Genesis-v0 ended with exit code -9"),
+        pytest.raises(RunError, match=r"env 1 .*the emulator of Airstriker-Genesis-v0 ended with exit code -9"),
     ):
         crash(engine)
     with GymnasiumEngine(EnvSettings(id=AIRSTRIKER, on_error="restart"), 2, 0) as engine:

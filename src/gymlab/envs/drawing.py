@@ -1,4 +1,4 @@
-"""Whether and how MuJoCo can draw here: tried out in a process of its own, for where it cannot it may take ours along."""
+"""Whether and how MuJoCo can draw here: tried in a process of its own, for where it cannot it may take ours along."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class DoomSettings(Settings):
 
 
 class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Observations are `screen`, (rows, columns, stack) bytes, and `variables`, in hundreds, where the scenario has any.
+    """Observations are `screen`, (rows, columns, stack) bytes, and where the scenario has any, `variables` in hundreds.
 
     Which these are (ammunition, health ...) is the scenario's to say.
     """

@@ -52,7 +52,7 @@ def known(name: str) -> bool:
 class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
     """Screens are (rows, columns, 3) bytes. An episode is a function of its seed and actions.
 
-    The save state it begins in is always the same: 0 to `noop_max` idle frames, and sticky actions, make episodes differ.
+    The state it begins in is always the same: 0 to `noop_max` idle frames, and sticky actions, make episodes differ.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
