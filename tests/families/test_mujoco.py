@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.envs import drawing
+from gymlab.envs import mujoco
 from gymlab.envs.check import check_env
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
@@ -18,21 +20,36 @@ CHEETAH = EnvSettings(id="HalfCheetah-v5")
 
 
 def test_a_way_to_draw_that_ends_the_process_is_only_reported() -> None:
-    assert drawing.trial("egl", "import os; os.abort()") == "it ended the process with signal 6"
-    assert drawing.trial("egl", "raise ValueError('no display')") == "ValueError: no display"
-    assert drawing.trial("egl", "pass") == ""
+    assert mujoco.trial("egl", "import os; os.abort()") == "it ended the process with signal 6"
+    assert mujoco.trial("egl", "raise ValueError('no display')") == "ValueError: no display"
+    assert mujoco.trial("egl", "pass") == ""
 
 
 def test_the_first_way_that_works_is_taken() -> None:
     problems = {"egl": "no driver", "osmesa": "", "glfw": "no screen"}
-    assert drawing.first_that_works(list(problems), problems.__getitem__) == ("osmesa", (("egl", "no driver"),))
-    assert drawing.first_that_works(["egl"], problems.__getitem__) == ("", (("egl", "no driver"),))
+    assert mujoco.first_that_works(list(problems), problems.__getitem__) == ("osmesa", (("egl", "no driver"),))
+    assert mujoco.first_that_works(["egl"], problems.__getitem__) == ("", (("egl", "no driver"),))
 
 
 @pytest.fixture
 def _mujoco() -> None:
     pytest.importorskip("mujoco", reason="pip install 'gymlab[mujoco]'")
     pytest.importorskip("imageio", reason="pip install 'gymlab[mujoco]'")
+
+
+@pytest.mark.usefixtures("_mujoco")
+def test_its_warnings_are_logged_once_and_leave_no_file(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    mujoco._told.clear()
+    env = make_env(CHEETAH)
+    env.reset(seed=0)
+    inner: Any = env.unwrapped
+    for _ in range(3):
+        inner.set_state(np.full(9, 1e12), np.full(9, 1e12))
+        env.step(np.ones(6, np.float32))
+    assert [line for line in caplog.messages if "unstable" in line] == [
+        "MuJoCo: Nan, Inf or huge value in QPOS at DOF 0. The simulation is unstable."
+    ]
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.usefixtures("_mujoco")

@@ -16,8 +16,8 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
+from gymlab.envs import mujoco
 from gymlab.envs.catalogue import resolve_id
-from gymlab.envs.drawing import draws_by_mujoco, prepare_mujoco
 from gymlab.envs.references import import_module, load_reference
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
@@ -129,8 +129,10 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
     _load_box2d(spec)
     creator: Any = load_reference(resolved.id) if spec is None else None
     try:
-        if render_mode is not None and draws_by_mujoco(creator or _creator(spec)):
-            prepare_mujoco()
+        if mujoco.is_mujoco(creator or _creator(spec)):
+            mujoco.hear_warnings()
+            if render_mode is not None:
+                mujoco.prepare_drawing()
         if spec is not None:
             return gymnasium.make(spec, disable_env_checker=True, max_episode_steps=limit or -1, **kwargs)
         env = creator(**kwargs)

@@ -6,6 +6,7 @@ often each env is reset on the way to it. That leads back to where an env stood 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 import warnings
@@ -204,9 +205,7 @@ class EnvPoolEngine:
 
 
 def _package() -> Any:
-    import envpool
-
-    return envpool
+    return importlib.import_module("envpool")
 
 
 def _check_alike(name: str, pool: Any, wanted: Spaces) -> None:

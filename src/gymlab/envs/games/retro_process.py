@@ -6,6 +6,7 @@ with one, behind which the bytes of the screen follow.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -32,23 +33,23 @@ def main() -> None:
 
 
 def _open(game: str, state: str) -> Any:
-    import stable_retro
-
+    retro: Any = importlib.import_module("stable_retro")
     given = {"state": state} if state else {}
-    plain = stable_retro.Actions.ALL
-    return stable_retro.make(game, render_mode="rgb_array", use_restricted_actions=plain, **given)
+    return retro.make(game, render_mode="rgb_array", use_restricted_actions=retro.Actions.ALL, **given)
 
 
 def _play(answers: IO[bytes], env: Any, masks: list[list[int]]) -> None:
     """One frame per mask of buttons, until the game is over."""
-    paid, over, screen, info = 0.0, False, None, {}
+    paid, over = 0.0, False
+    screen: Any = None
+    info: dict[str, Any] = {}
     for mask in masks:
         screen, reward, over, _, info = env.step(mask)
         paid += float(reward)
         if over:
             break
     told = {key: value for key, value in info.items() if isinstance(value, int | float)}
-    _tell(answers, {"reward": paid, "over": bool(over), "info": told}, screen.tobytes())  # type: ignore[attr-defined]
+    _tell(answers, {"reward": paid, "over": bool(over), "info": told}, screen.tobytes())
 
 
 def _tell(answers: IO[bytes], head: dict[str, Any], screen: bytes) -> None:

@@ -19,7 +19,7 @@ from gymlab.core.settings import Settings
 
 DEFAULT_FRAMESKIP = 4
 _GYMNASIUMS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # around every env that Gymnasium makes
-S = TypeVar("S", bound="ConsoleSettings")
+S = TypeVar("S", bound=Settings)
 
 
 class ConsoleSettings(Settings):

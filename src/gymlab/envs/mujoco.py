@@ -1,7 +1,9 @@
-"""Whether and how MuJoCo can draw here: tried in a process of its own, for where it cannot it may take ours along."""
+"""What MuJoCo would do to its surroundings: files it writes when it warns, processes it ends when it cannot draw."""
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from typing import Any
 
 from gymlab.core.errors import UserError
 
+log = logging.getLogger(__name__)
+_told: set[str] = set()  # each warning once
 _SECONDS = 60.0
 _TRIAL = (
     "import gymnasium; env = gymnasium.make('InvertedPendulum-v5', render_mode='rgb_array', width=64, height=64); "
@@ -18,13 +22,30 @@ _TRIAL = (
 )
 
 
-def draws_by_mujoco(creator: Any) -> bool:
+def is_mujoco(creator: Any) -> bool:
     """Whether an env's class is one of Gymnasium's for MuJoCo, or derived from them."""
     return any(base.__module__.startswith("gymnasium.envs.mujoco") for base in getattr(creator, "__mro__", ()))
 
 
-def prepare_mujoco() -> None:
-    """Name a way to draw that works in MUJOCO_GL; UserError where none does. To be called before anything is drawn."""
+def hear_warnings() -> None:
+    """Have MuJoCo warn through our log, where it would write a file into the current folder and on to the screen."""
+    mujoco: Any = importlib.import_module("mujoco")
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_warn)
+
+
+def _warn(text: str) -> None:
+    told = text.partition(" Time = ")[0]
+    if told not in _told:
+        _told.add(told)
+        log.log(logging.INFO if "deprecated" in told else logging.WARNING, "MuJoCo: %s", told)
+
+
+def prepare_drawing() -> None:
+    """Name a way to draw that works in MUJOCO_GL; UserError where none does. To be called before anything is drawn.
+
+    Each way is tried in a process of its own, for where MuJoCo cannot draw it may take ours along.
+    """
     given = os.environ.get("MUJOCO_GL", "")
     backend, tried = _chosen(given)
     if backend:
