@@ -21,13 +21,19 @@ BOTH = pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
 
 
 def engine_maker(kind: str) -> Iterator[Make]:
-    """Builds engines of a kind, sync or processes, and closes them in the end: the body of a fixture."""
+    """Builds engines of a kind (sync, processes, envpool) and closes them in the end: the body of a fixture."""
     made: list[HostEngine] = []
+    if kind == "envpool":
+        pytest.importorskip("envpool", reason="pip install 'gymlab[envpool]'")
 
     def build(env: str, n: int = 3, seed: int = 5, *, evaluation: bool = False, **settings: Any) -> HostEngine:
         wanted = EnvSettings(id=env, **settings)
         if kind == "sync":
             made.append(GymnasiumEngine(wanted, n, seed, evaluation=evaluation))
+        elif kind == "envpool":
+            from gymlab.envs.engines.envpool import EnvPoolEngine
+
+            made.append(EnvPoolEngine(wanted, n, seed, evaluation=evaluation))
         else:
             made.append(ProcessEngine(wanted, n, seed, evaluation=evaluation, workers=2, timeout=20))
         return made[-1]

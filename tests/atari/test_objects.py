@@ -202,3 +202,24 @@ def test_what_cannot_be_done_is_the_users_mistake() -> None:
         made("ALE/Seaquest-v5")
     with pytest.raises(UserError, match="needs an ALE game"):
         made("CartPole-v1")
+
+
+@pytest.mark.parametrize("inside", [{"frame_skip": 2}, {"sticky_actions": 0.1}, "atari"])
+def test_what_it_would_play_past_is_refused(inside: object) -> None:
+    with pytest.raises(
+        UserError, match=r"plays the game itself, and \w+ inside it would not be heard of: put it first"
+    ):
+        make_env(EnvSettings(id="ALE/Pong-v5", wrappers=(inside, "objects")))
+    make_env(EnvSettings(id="ALE/Pong-v5", wrappers=("objects", {"frame_skip": 2})))
+
+
+def test_sticky_actions_around_a_game_come_back_exactly() -> None:
+    # The game below is not seeded anew by a reset, so that the wrapper must throw dice of its own.
+    settings = EnvSettings(id=PONG, wrappers=("objects", {"sticky_actions": 0.5}), max_episode_steps=6)
+    with GymnasiumEngine(settings, 2, 5) as engine, GymnasiumEngine(settings, 2, 5) as other:
+        engine.reset()
+        moves = actions(engine, 40)
+        play(engine, moves[:15])
+        restored = other.restore(engine.snapshot())
+        assert restored.exact, restored.reason
+        assert play(engine, moves[15:]) == play(other, moves[15:])

@@ -20,8 +20,14 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     yield from engine_maker(request.param)
 
 
-def test_the_first_step_is_fresh_and_pays_nothing(make: Make) -> None:
-    engine = make("CartPole-v1")
+@pytest.fixture(params=["sync", "processes", "envpool"])
+def make_registered(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """For the envs that every host engine has."""
+    yield from engine_maker(request.param)
+
+
+def test_the_first_step_is_fresh_and_pays_nothing(make_registered: Make) -> None:
+    engine = make_registered("CartPole-v1")
     step = engine.reset()
     assert step.fresh.all()
     assert not step.terminated.any()
@@ -60,14 +66,14 @@ def test_every_episode_is_the_one_its_seed_gives(make: Make) -> None:
     assert len(set(starts)) == len(starts)
 
 
-def test_training_and_evaluation_start_elsewhere(make: Make) -> None:
-    train = make("CartPole-v1", 2).reset().obs.copy()
-    evaluate = make("CartPole-v1", 2, evaluation=True).reset().obs.copy()
+def test_training_and_evaluation_start_elsewhere(make_registered: Make) -> None:
+    train = make_registered("CartPole-v1", 2).reset().obs.copy()
+    evaluate = make_registered("CartPole-v1", 2, evaluation=True).reset().obs.copy()
     assert not (train == evaluate).any()
 
 
-def test_a_reset_begins_the_next_episode_or_the_one_asked_for(make: Make) -> None:
-    engine = make("CartPole-v1", 2)
+def test_a_reset_begins_the_next_episode_or_the_one_asked_for(make_registered: Make) -> None:
+    engine = make_registered("CartPole-v1", 2)
     first = engine.reset().obs.copy()
     second = engine.reset().obs.copy()
     assert not (first == second).any()
@@ -129,8 +135,8 @@ def test_our_own_time_limit_equals_gymnasiums() -> None:
         assert play(own, moves) == play(theirs, moves)
 
 
-def test_inactive_envs_stand_still(make: Make) -> None:
-    engine = make("CartPole-v1", 4)
+def test_inactive_envs_stand_still(make_registered: Make) -> None:
+    engine = make_registered("CartPole-v1", 4)
     start = engine.reset().obs.copy()
     active = np.array([True, False, True, False])
     for move in actions(engine, 40):
@@ -141,9 +147,32 @@ def test_inactive_envs_stand_still(make: Make) -> None:
         assert not step.reward[~active].any()
     assert (engine.snapshot()["elapsed"][~active] == 0).all()
     # They go on from where they stood, as if nothing had been.
-    with sync("CartPole-v1", 4) as other:
-        other.reset()
-        assert (engine.step(np.ones(4, int)).obs[1] == other.step(np.ones(4, int)).obs[1]).all()
+    other = make_registered("CartPole-v1", 4)
+    other.reset()
+    assert (engine.step(np.ones(4, int)).obs[1] == other.step(np.ones(4, int)).obs[1]).all()
+
+
+@pytest.mark.parametrize("n", [1, 64])
+def test_early_cuts_and_ends_keep_the_contract_for_one_env_and_for_many(make_registered: Make, n: int) -> None:
+    # A limit of 12 cuts most episodes of CartPole under random play; some end by themselves before, or at the limit.
+    engine = make_registered("CartPole-v1", n, max_episode_steps=12)
+    engine.reset()
+    cut = ended = 0
+    for move in actions(engine, 80):
+        before = engine.snapshot()["elapsed"] if n > 1 else None
+        step = engine.step(move)
+        assert not (step.terminated & step.truncated).any()
+        assert (step.fresh == (step.terminated | step.truncated)).all()
+        assert (step.obs[~step.fresh] == step.successor[~step.fresh]).all()
+        assert (step.obs[step.fresh] != step.successor[step.fresh]).any(axis=1).all()
+        assert (np.abs(step.obs[step.fresh]) <= 0.05).all()  # where episodes of CartPole begin
+        fell = (np.abs(step.successor[:, 0]) > 2.4) | (np.abs(step.successor[:, 2]) > 12 * np.pi / 180)
+        assert (fell == step.terminated).all()
+        if before is not None:
+            assert ((before[~step.terminated] == 11) == step.truncated[~step.terminated]).all()
+        cut, ended = cut + int(step.truncated.sum()), ended + int(step.terminated.sum())
+    assert cut >= n
+    assert ended >= (n == 64)
 
 
 def test_actions_are_masked_where_the_env_says_so(make: Make) -> None:

@@ -21,6 +21,7 @@ from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.make import split_wrappers
 from gymlab.envs.ports.catalogue import find_port
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.wrappers.numbers import leaf_spaces, leaf_values
 from gymlab.envs.wrappers.transform import bare, transformed
 from gymlab.experiment.build import build
 from gymlab.recipes.load import load_yaml_text
@@ -48,10 +49,10 @@ FEW = settings(max_examples=25, deadline=None, derandomize=True)
 class Stacked:
     """A host engine behind its transforms, stepped with random actions."""
 
-    def __init__(self, env: str, wrappers: tuple, n: int, limit: int = LIMIT) -> None:
-        self.settings = EnvSettings(id=env, wrappers=wrappers, max_episode_steps=limit)
+    def __init__(self, env: str, wrappers: tuple, n: int, make: Any = GymnasiumEngine) -> None:
+        self.settings = EnvSettings(id=env, wrappers=wrappers, max_episode_steps=LIMIT)
         self.transforms = split_wrappers(self.settings)[1]
-        self.engine = GymnasiumEngine(self.settings, n, 5)
+        self.engine = make(self.settings, n, 5)
         self.spaces = transformed(self.engine.spaces, self.transforms)
         self.states = tuple(transform.init(n) for transform in self.transforms)
         self.t = 0
@@ -102,8 +103,8 @@ def usable(env: str, wrappers: tuple) -> tuple:
 def assert_contract(step: VecStep, raw: VecStep | None, envs: Stacked, *, inside: bool) -> None:
     n = envs.engine.n_envs
     for tree in (step.obs, step.successor):
-        flat = list(leaves(bare(tree)))
-        expected = list(_leaf_spaces(envs.spaces.observation))
+        flat = leaf_values(envs.spaces.observation, bare(tree))
+        expected = leaf_spaces(envs.spaces.observation)
         assert [(leaf.shape, leaf.dtype) for leaf in flat] == [((n, *s.shape), leaf_dtype(s)) for s in expected]
         if inside:
             rows = [np.asarray(leaf, s.dtype) for leaf, s in zip(flat, expected, strict=True)]
@@ -121,15 +122,6 @@ def assert_contract(step: VecStep, raw: VecStep | None, envs: Stacked, *, inside
     if raw is None:
         assert not step.train_reward.any()
         assert all(a.tobytes() == b.tobytes() for a, b in zip(leaves(step.obs), leaves(step.successor), strict=True))
-
-
-def _leaf_spaces(space: Any) -> Any:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
-        for part in inner:
-            yield from _leaf_spaces(part)
-    else:
-        yield space
 
 
 def dump(step: VecStep) -> list[bytes]:

@@ -41,7 +41,7 @@ def test_a_wrong_wrapper_is_explained(wrapper: object, told: str) -> None:
 
 
 def test_every_wrapper_of_the_table_loads_as_its_kind() -> None:
-    around_each_env = {"env_parts", "frame_skip", "pixels", "randomize", "sticky_actions"}
+    around_each_env = {"doom", "env_parts", "frame_skip", "pixels", "randomize", "sticky_actions"}
     ours = {name for name, place in WRAPPERS.items() if "atari" not in place}
     assert {name for name in ours if not is_transform(load_wrapper(name))} == around_each_env
 
@@ -65,6 +65,18 @@ def test_frame_skip_sums_rewards_and_stops_at_the_end() -> None:
     env.reset(seed=0)
     # The limit of 10 counts the env's own steps: 4 + 4 + 2.
     assert [env.step(0)[1:4] for _ in range(3)] == [(4.0, False, False), (4.0, False, False), (2.0, False, True)]
+
+
+@pytest.mark.parametrize("wrapper", [{"frame_skip": 6}, {"sticky_actions": 0.9}])
+def test_an_action_is_not_held_where_a_mask_forbids_it(wrapper: object) -> None:
+    # The env raises where an action leads into a wall, so that left can be held for as long as there is room.
+    env = make_env(EnvSettings(id="tests.envs:Masked-v0", wrappers=(wrapper,)))
+    for seed in range(20):
+        _, info = env.reset(seed=seed)
+        for _ in range(8):
+            _, _, ended, cut, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
+            if ended or cut:
+                break
 
 
 @BOTH

@@ -63,7 +63,7 @@ def train(
         bool, typer.Option("--reschedule", help="With --resume: stretch schedules to the new budget.")
     ] = False,
     init_from: Annotated[str | None, typer.Option(help="RUN[/CHECKPOINT] whose policy to start from.")] = None,
-    engine: Annotated[str | None, typer.Option(help="auto, gymnasium, jax or ale.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, gymnasium, jax, ale or envpool.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or gpu.")] = None,
     imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
     wandb: Wandb = None,

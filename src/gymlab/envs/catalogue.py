@@ -45,7 +45,9 @@ _OLD_MUJOCO = re.compile(
     r"|Walker2d)-v[23]"
 )
 _OLD_ATARI = re.compile(r"(?P<game>[A-Za-z]\w*?)(?P<kind>NoFrameskip|Deterministic)-v(?P<version>[04])")
-_NOT_OFFERED = re.compile(r"GymV\d+Environment-v0|(phys2d|tabular)/.+")  # shims, and experiments that need flax
+# Shims, experiments that need flax, and a thousand levels of Doom, most of which no package ships.
+_NOT_OFFERED = re.compile(r"GymV\d+Environment-v0|(phys2d|tabular)/.+|Vizdoom\w+-S[1-5]-v0")
+_RETRO = re.compile(r"Retro/[\w-]+-v\d+")
 _EXTRAS = {  # the extra, and the modules that must be there
     "gymlab.envs.games.minatar": ("minatar", ("minatar",)),
     "gymnasium.envs.box2d": ("box2d", ("Box2D",)),
@@ -71,6 +73,10 @@ def resolve_id(text: str) -> ResolvedEnv:
     resolved = alias or ResolvedEnv(text, {}, "")
     if resolved.id.startswith("ALE/"):
         _register_atari(text, resolved.id)
+    elif resolved.id.startswith("Vizdoom"):
+        _register_doom(resolved.id)
+    elif resolved.id.startswith("Retro/"):
+        _register_retro(resolved.id)
     spec = registry.get(resolved.id)
     if spec is None:
         raise UserError(f"unknown environment '{text}': {_did_you_mean(text)}")
@@ -85,6 +91,10 @@ def known_ids() -> list[str]:
     _register_games()
     if importlib.util.find_spec("ale_py") is not None:
         import_module("ale_py", "Atari")
+    if importlib.util.find_spec("vizdoom") is not None:
+        _register_doom("ViZDoom")
+    if importlib.util.find_spec("stable_retro") is not None:
+        _register_retro("")
     return sorted(name for name in registry if not _OLD_MUJOCO.fullmatch(name) and not _NOT_OFFERED.fullmatch(name))
 
 
@@ -177,6 +187,22 @@ def _register_atari(text: str, new: str) -> None:
         warnings.filterwarnings("ignore", ".*Overriding environment")  # env processes are told of theirs before
         ale: Any = import_module("ale_py", f"'{text}'")
     ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)  # no banner for every env
+
+
+def _register_doom(name: str) -> None:
+    if importlib.util.find_spec("vizdoom") is None:
+        raise UserError(f"{name} needs an extra package: pip install 'gymlab[vizdoom]'")
+    import_module("gymlab.envs.games.doom", "ViZDoom's scenarios").register()
+
+
+def _register_retro(name: str) -> None:
+    """Know the game that the package ships and the one that is asked for: most of its games are without ROMs."""
+    if importlib.util.find_spec("stable_retro") is None:
+        raise UserError(f"{name} needs an extra package: pip install 'gymlab[retro]'")
+    games = import_module("gymlab.envs.games.retro", "stable-retro's games")
+    games.register()
+    if _RETRO.fullmatch(name) and games.known(name):
+        games.register(name)
 
 
 def _register_games() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from gymlab.core.errors import GymlabError
+from gymlab.core.errors import GymlabError, UserError
 from gymlab.envs.buffers import check_supported
 from gymlab.envs.catalogue import FRESH_PER_EPISODE, find_spec, resolve_id
 from gymlab.envs.findings import Finding, Level, advance, begin, look, look_at_rest, sample
@@ -216,17 +216,17 @@ def _masks(settings: EnvSettings) -> Iterator[Finding]:
 def _rendering(settings: EnvSettings) -> Iterator[Finding]:
     env = make_env(settings)
     modes = list(env.metadata.get("render_modes") or [])
-    mujoco = "mujoco" in type(env.unwrapped).__module__
     env.close()
     if "rgb_array" not in modes:
         fix = 'metadata = {"render_modes": ["rgb_array"], "render_fps": 30} and a render() that returns an image'
         yield Finding("warn", "rendering", f"it cannot be drawn as an image (render_modes: {modes}): no videos", fix)
         return
-    if mujoco and "MUJOCO_GL" not in os.environ:  # without it MuJoCo aborts the whole process
-        yield Finding("warn", "rendering", "not tried: MUJOCO_GL is not set", "export MUJOCO_GL=egl")
-        return
     try:
         frame = _draw(settings)
+    except UserError as error:
+        what, _, fix = str(error).rpartition(": ")
+        yield Finding("warn", "rendering", what or str(error), fix)
+        return
     except Exception as error:
         fix = "__init__ must take render_mode=None and keep it; drawing needs pip install 'gymlab[render]'"
         yield Finding("warn", "rendering", f"it failed: {error}", fix)

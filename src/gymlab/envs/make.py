@@ -16,6 +16,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
+from gymlab.envs import mujoco
 from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.references import import_module, load_reference
 from gymlab.envs.settings import EnvSettings, Part
@@ -128,6 +129,10 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
     _load_box2d(spec)
     creator: Any = load_reference(resolved.id) if spec is None else None
     try:
+        if mujoco.is_mujoco(creator or _creator(spec)):
+            mujoco.hear_warnings()
+            if render_mode is not None:
+                mujoco.prepare_drawing()
         if spec is not None:
             return gymnasium.make(spec, disable_env_checker=True, max_episode_steps=limit or -1, **kwargs)
         env = creator(**kwargs)

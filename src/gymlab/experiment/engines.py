@@ -25,6 +25,8 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
     native = _native_atari(recipe, factory)
     if native is not None:
         return native(recipe.env, recipe.n_envs, seed, imports=recipe.imports), "it plays Atari pictures natively"
+    if recipe.engine == "envpool":
+        return _envpool(recipe, seed, factory)
     kind, why = _vectorization(recipe, factory)
     reason = f"{reason}; {kind}: {why}"
     if kind == "processes":
@@ -49,9 +51,23 @@ def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
     return AleEngine
 
 
+def _envpool(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, str]:
+    """The engine over EnvPool. Only where it is asked for: its episodes are not those of Gymnasium's seeds."""
+    from gymlab.envs.engines.envpool import EnvPoolEngine
+
+    blocked = "the env is a Python object" if factory is not None else ""
+    if recipe.vectorization != "auto":
+        blocked = f"vectorization: {recipe.vectorization} steps envs of Gymnasium"
+    if blocked:
+        raise UserError(f"engine: envpool cannot run this recipe ({blocked}): use engine: auto")
+    threads = recipe.workers or 0
+    engine = EnvPoolEngine(recipe.env, recipe.n_envs, seed, imports=recipe.imports, threads=threads)
+    return engine, "asked for" if engine.restorable else "asked for; a resumed run will begin new episodes"
+
+
 def compiled_env(recipe: Recipe, factory: Factory | None) -> tuple[Any, str]:
     """The JAX port to use, or None, and the reason."""
-    if recipe.engine in ("gymnasium", "ale"):
+    if recipe.engine in ("gymnasium", "ale", "envpool"):
         return None, "asked for"
     resolved = resolve_id(recipe.env.id)
     port = find_port(resolved.id, {**resolved.kwargs, **recipe.env.kwargs}, recipe.env.max_episode_steps)

@@ -29,13 +29,11 @@ def has_screen() -> bool:
 
 
 def without_screen() -> None:
-    """Where there is no screen, let SDL and MuJoCo draw in memory. To be called before they are imported."""
+    """Where there is no screen, let SDL draw in memory. To be called before it is imported."""
     if not has_screen():
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    if sys.platform.startswith("linux"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def why_no_film() -> str:

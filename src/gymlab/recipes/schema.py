@@ -29,7 +29,7 @@ from gymlab.policies.settings import PolicySettings
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.source import read_file
 
-EngineName = Literal["auto", "gymnasium", "jax", "ale"]
+EngineName = Literal["auto", "gymnasium", "jax", "ale", "envpool"]
 _MOST_STEPS = 10**15
 _LARGEST_ROLLOUT = 10**8
 
@@ -245,13 +245,13 @@ class Recipe(Settings):
     power of two; auto: also 2048 steps of all envs at least. The run's recipe holds the number."""
     engine: EngineName = "auto"
     """auto takes the compiled port where there is one and nothing in the recipe needs the host, and ale for pictures of
-    Atari games."""
+    Atari games. envpool is only taken when asked for."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where the maths runs."""
     vectorization: Literal["auto", "sync", "processes"] = "auto"
     """How host envs are stepped: in this process or in spawned ones."""
     workers: Annotated[Count, Field(ge=1)] | None = None
-    """Env processes; default: one per core."""
+    """Env processes, or EnvPool's threads; default: one per core."""
     env: EnvSettings
     """The environment."""
     policy: PolicySettings = PolicySettings()

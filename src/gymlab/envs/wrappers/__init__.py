@@ -20,6 +20,7 @@ WRAPPERS = {
     "cartpole_centring": "gymlab.envs.games.cartpole:Centring",
     "clip_reward": "gymlab.envs.wrappers.clip_reward:ClipReward",
     "count_bonus": "gymlab.envs.wrappers.count_bonus:CountBonus",
+    "doom": "gymlab.envs.games.doom:Doom",
     "env_parts": "gymlab.envs.wrappers.env_parts:EnvParts",
     "flatten": "gymlab.envs.wrappers.flatten:Flatten",
     "frame_skip": "gymlab.envs.wrappers.frame_skip:FrameSkip",

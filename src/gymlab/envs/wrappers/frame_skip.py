@@ -9,7 +9,10 @@ from gymnasium.utils import RecordConstructorArgs
 
 
 class FrameSkip(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Stops early where the episode ends. A time limit inside still counts the env's own steps."""
+    """Stops early where the episode ends, or where an action mask forbids the action from there on.
+
+    A time limit inside still counts the env's own steps.
+    """
 
     def __init__(self, env: gymnasium.Env[Any, Any], k: int = 4) -> None:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
@@ -23,6 +26,6 @@ class FrameSkip(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         for _ in range(self._k):
             obs, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
-            if terminated or truncated:
+            if terminated or truncated or ("action_mask" in info and not info["action_mask"][action]):
                 break
         return obs, total, terminated, truncated, info

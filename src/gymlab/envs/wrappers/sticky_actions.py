@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any, SupportsFloat
 
 import gymnasium
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+
+from gymlab.core.rng import stream_id
 
 
 class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Draws from the env's own generator, so an episode is still a function of its seed and its actions."""
+    """Throws dice of its own, from the episode's seed: an episode is still a function of its seed and its actions.
+
+    An action that an action mask forbids by now is not repeated.
+    """
 
     def __init__(self, env: gymnasium.Env[Any, Any], probability: float = 0.25) -> None:
         if not 0.0 <= probability < 1.0:
@@ -18,13 +24,22 @@ class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         gymnasium.Wrapper.__init__(self, env)
         self._probability = probability
         self._last: Any = None
+        self._mask: Any = None
+        self._dice = np.random.default_rng(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self._last = None
-        return self.env.reset(seed=seed, options=options)
+        if seed is not None:  # the env's own generator need not be seeded anew by it
+            self._dice = np.random.default_rng([seed, stream_id("sticky_actions")])
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._mask = info.get("action_mask")
+        return obs, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        if self._last is not None and self.np_random.random() < self._probability:
+        sticks = self._last is not None and self._dice.random() < self._probability
+        if sticks and (self._mask is None or self._mask[self._last]):
             action = self._last
         self._last = action
-        return self.env.step(action)
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._mask = info.get("action_mask")
+        return obs, reward, terminated, truncated, info

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from pydantic import Field, ValidationError
 
 from gymlab.core.clock import Count, Number
@@ -17,7 +18,8 @@ from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
 
 DEFAULT_FRAMESKIP = 4
-S = TypeVar("S", bound="ConsoleSettings")
+_GYMNASIUMS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # around every env that Gymnasium makes
+S = TypeVar("S", bound=Settings)
 
 
 class ConsoleSettings(Settings):
@@ -84,6 +86,12 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         inner: Any = env.unwrapped
         if not hasattr(inner, "ale") or not isinstance(env.action_space, gymnasium.spaces.Discrete):
             raise UserError(f"this wrapper needs an ALE game with discrete actions such as ALE/Pong-v5, got {env}")
+        layer: Any = env
+        while isinstance(layer, gymnasium.Wrapper):
+            if not isinstance(layer, _GYMNASIUMS):
+                told = f"{type(layer).__name__} inside it would not be heard of"
+                raise UserError(f"this wrapper plays the game itself, and {told}: put it first")
+            layer = layer.env
         self.ale: Any = inner.ale
         skip, own = settings.frameskip, inner._frameskip
         self.frameskip = skip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)

@@ -1,0 +1,221 @@
+"""The engine over EnvPool (extra `envpool`): every env is stepped in native threads.
+
+EnvPool's seeds are fixed when its envs are made, so an episode is known by its place after that: the snapshot says how
+often each env is reset on the way to it. That leads back to where an env stood if chance has a say at resets alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import RunError, UserError
+from gymlab.core.rng import episode_seed
+from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.buffers import Buffers
+from gymlab.envs.catalogue import resolve_id
+from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
+from gymlab.envs.make import import_all, make_bare, split_wrappers, time_limit
+from gymlab.envs.settings import EnvSettings
+
+EXTRA = "engine: envpool needs an extra package: pip install 'gymlab[envpool]'"
+_NO_LIMIT = 2**31 - 1  # EnvPool says "truncated" where an env reached its goal at the last step: the limit is ours
+_REPORT_EVERY = 256
+_MUJOCO = (
+    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum",
+    "Pusher", "Reacher", "Swimmer", "Walker2d",
+)  # fmt: skip
+CHANCE_AT_RESETS = frozenset(
+    {
+        "CartPole-v0", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1",
+        "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CliffWalking-v1", *(f"{name}-v5" for name in _MUJOCO),
+    }
+)  # fmt: skip
+"""Envs whose steps throw no dice: these can be put back where they stood."""
+
+
+def cannot(settings: EnvSettings) -> str:
+    """Why this env is not one for EnvPool; "" where it is. Raises where the package is missing."""
+    resolved = resolve_id(settings.id)
+    if importlib.util.find_spec("envpool") is None:
+        raise UserError(EXTRA)
+    if resolved.id not in _package().list_all_envs():
+        return f"EnvPool has no {resolved.id}"
+    env_side, _ = split_wrappers(settings)
+    if env_side:
+        return f"wrappers: '{env_side[0].name}' wraps the Gymnasium env"
+    given = {**resolved.kwargs, **settings.kwargs}
+    if given:
+        return f"env.kwargs: '{next(iter(given))}' is for the Gymnasium env"
+    return "env.on_error: restart needs envs of Gymnasium" if settings.on_error == "restart" else ""
+
+
+class EnvPoolEngine:
+    """A HostEngine. Observations and actions are those of the Gymnasium env, which evaluation uses."""
+
+    name = "envpool"
+    restarts = 0  # nothing of a user's runs inside: a fault here ends the run
+
+    def __init__(
+        self,
+        settings: EnvSettings,
+        n_envs: int,
+        run_seed: int,
+        *,
+        evaluation: bool = False,
+        imports: tuple[str, ...] = (),
+        threads: int = 0,
+    ) -> None:
+        import_all(imports)
+        problem = cannot(settings)
+        if problem:
+            raise UserError(f"engine: envpool cannot run this recipe ({problem}): use engine: auto")
+        self._id, self._threads = resolve_id(settings.id).id, threads
+        self.n_envs, self._run_seed, self._evaluation = n_envs, run_seed, evaluation
+        self.restorable = self._id in CHANCE_AT_RESETS
+        env = make_bare(settings).env
+        env.close()
+        self.spaces = Spaces(env.observation_space, env.action_space, False, time_limit(settings))
+        self._open(0)
+        _check_alike(self._id, self._pool, self.spaces)
+        self._buffers = Buffers(self.spaces, n_envs)
+        self.history = History(self._buffers, self.spaces.action, self.spaces.max_episode_steps)
+        numbers = (self._buffers.step.reward, self._buffers.step.successor)
+        self._finite = [array.reshape(-1) for array in numbers if array.dtype.kind == "f"]
+        self._everyone = np.arange(n_envs, dtype=np.int32)
+
+    def reset(self, episode: int | None = None) -> VecStep:
+        """Start every env's next episode, or one that is seeded by the given index."""
+        if episode is not None:
+            self._open(episode)
+            self.history.episode[:] = episode - 1
+        self._begin(self._everyone)
+        self._buffers.step.fresh.fill(True)
+        return self._buffers.still()
+
+    def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
+        """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
+        actions = np.array(action, self.history.dtype)
+        self.history.remember(actions)
+        step, rows = self._buffers.step, self._everyone
+        if active is not None:
+            self._buffers.still()
+            rows = rows[np.asarray(active, bool)]
+        if len(rows):  # EnvPool would wait for ever for the answers of none
+            # In the order of `rows`: answers are only out of order where some are not waited for.
+            step.successor[rows], step.reward[rows], step.terminated[rows] = self._pool.step(actions[rows], rows)[:3]
+            self._check(actions)
+        self.history.elapsed[rows] += 1
+        np.copyto(step.obs, step.successor)
+        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~step.terminated, out=step.truncated)
+        np.logical_or(step.terminated, step.truncated, out=step.fresh)
+        if step.fresh.any():
+            self._begin(self._everyone[step.fresh])
+        return step
+
+    def snapshot(self) -> Snapshot:
+        kept = self.history.snapshot(slice(None), restorable=self.restorable)
+        return kept | {"restarts": np.array([0]), "origin": np.array([self._origin])}
+
+    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        """Reset every env as often as it had been, and replay its actions since."""
+        check_whole(snapshot)
+        problem = misfit(snapshot, self.n_envs, self.spaces.action, restorable=True) if self.restorable else self.caveat
+        if "origin" not in snapshot:
+            problem = "the checkpoint's envs were those of another engine: new episodes began"
+        if problem:
+            return Restored(self.reset(next_episode(snapshot)), False, problem)
+        self._open(int(snapshot["origin"][0]))
+        self._replay(snapshot, progress)
+        self.history.episode[:] = snapshot["episode"]
+        self.history.load(snapshot, np.ones(self.n_envs, bool))
+        self._buffers.step.fresh[:] = snapshot["elapsed"] == 0
+        digests = np.stack([self._buffers.digest(row) for row in range(self.n_envs)])
+        if not np.array_equal(digests, snapshot["digest"]):
+            problem = "the replay ended in other observations than the checkpoint's: new episodes began"
+            return Restored(self.reset(next_episode(snapshot)), False, problem)
+        return Restored(self._buffers.still(), True, "")
+
+    @property
+    def caveat(self) -> str:
+        """What a run that is resumed will say; "" where it goes on exactly."""
+        if self.restorable:
+            return ""
+        return f"EnvPool cannot put {self._id} back where it stood: new episodes began"
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def __enter__(self) -> EnvPoolEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self, origin: int) -> None:
+        """Make all envs anew, seeded by the index of the episode they begin with."""
+        seeds = [episode_seed(self._run_seed, i, origin, evaluation=self._evaluation) for i in range(self.n_envs)]
+        self._origin = origin
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of the rounding of its own spaces' bounds
+            self._pool = _package().make_gymnasium(
+                self._id, num_envs=self.n_envs, seed=seeds, num_threads=self._threads, max_episode_steps=_NO_LIMIT
+            )
+            _ = self._pool.observation_space, self._pool.action_space
+
+    def _begin(self, rows: np.ndarray) -> None:
+        """Start the next episode of some envs; EnvPool leaves that to us unless an ended one is stepped."""
+        self.history.episode[rows] += 1
+        self.history.elapsed[rows] = 0
+        self._buffers.step.obs[rows] = self._pool.reset(rows)[0]
+
+    def _replay(self, snapshot: Snapshot, progress: Progress | None) -> None:
+        resets, elapsed = snapshot["episode"] - self._origin + 1, snapshot["elapsed"]
+        total, done, obs = int(resets.sum() + elapsed.sum()), 0, self._buffers.step.obs
+        starts = np.cumsum(elapsed) - elapsed
+        turns = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
+        for turn, (stepped, k) in enumerate(turns):
+            rows = self._everyone[(elapsed if stepped else resets) > k]
+            if stepped:
+                obs[rows] = self._pool.step(snapshot["actions"][starts[rows] + k], rows)[0]
+            else:
+                obs[rows] = self._pool.reset(rows)[0]
+            done += len(rows)
+            if progress is not None and turn % _REPORT_EVERY == 0:
+                progress(done, total)
+
+    def _check(self, actions: Array) -> None:
+        """RunError where a number is none."""
+        if all(math.isfinite(flat.dot(flat)) or np.isfinite(flat).all() for flat in self._finite):
+            return
+        step = self._buffers.step
+        seen = np.isfinite(step.successor.reshape(self.n_envs, -1)).all(axis=1) & np.isfinite(step.reward)
+        row = int(np.flatnonzero(~seen)[0])
+        raise RunError(
+            f"env {row} ({self._id}) failed in episode {self.history.episode[row]} at step "
+            f"{self.history.elapsed[row] + 1} with action {actions[row].tolist()}: NaN or infinity in its observation "
+            f"{step.successor[row].tolist()} or reward {step.reward[row]}"
+        )
+
+
+def _package() -> Any:
+    return importlib.import_module("envpool")
+
+
+def _check_alike(name: str, pool: Any, wanted: Spaces) -> None:
+    """UserError unless EnvPool's env shows and takes what Gymnasium's does."""
+    pairs = ((pool.observation_space, wanted.observation), (pool.action_space, wanted.action))
+    for theirs, ours in pairs:
+        both = spaces.Discrete if isinstance(ours, spaces.Discrete) else spaces.Box
+        alike = isinstance(theirs, both) and isinstance(ours, both) and theirs.shape == ours.shape
+        if not alike or getattr(theirs, "n", None) != getattr(ours, "n", None):
+            raise UserError(
+                f"engine: envpool cannot run this recipe ({name} is another env there: {theirs} instead of {ours}): "
+                "use engine: auto"
+            )

@@ -1,0 +1,168 @@
+"""ViZDoom's scenarios (extra `vizdoom`) under the package's ids, and `doom`: their screens as policies like them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from pydantic import Field
+
+from gymlab.core.clock import Count
+from gymlab.core.errors import UserError
+from gymlab.core.settings import Settings
+from gymlab.envs.games.atari.console import parse
+from gymlab.envs.wrappers.images import brightness, shrink
+
+PACKAGE = "vizdoom.gymnasium_wrapper"
+_OURS = "gymlab.envs.games.doom:make_scenario"
+_LITTER = Path("_vizdoom")  # an empty folder that the engine leaves where it is started
+_VARIABLE_SCALE = 100.0  # of health and ammunition
+Side = Annotated[Count, Field(ge=8, le=1024)]
+
+
+def register() -> None:
+    """Make the package's scenarios known to gymnasium.make, as `Scenario`s; a second call changes nothing."""
+    known = gymnasium.registry.get("VizdoomBasic-v1")
+    if known is not None and known.entry_point == _OURS:
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Overriding environment")  # env processes are told of theirs before
+        importlib.import_module(PACKAGE)
+    for name, spec in list(gymnasium.registry.items()):
+        if str(spec.entry_point).startswith(PACKAGE):
+            kwargs = {**spec.kwargs, "entry_point": spec.entry_point}
+            gymnasium.registry[name] = dataclasses.replace(spec, entry_point=_OURS, kwargs=kwargs)
+
+
+def make_scenario(entry_point: str, **kwargs: Any) -> Scenario:
+    """The package's env with its own arguments, as a Scenario."""
+    creator: Any = gymnasium.envs.registration.load_env_creator(entry_point)
+    return Scenario(creator(**kwargs))
+
+
+class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The package's env, but that time running out is a truncation whose last picture can be seen, as the game's own
+    timer does not leave one; that it leaves no files where it is started; and that its engine ends when we do.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._game: Any = getattr(env.unwrapped, "game")  # noqa: B009 - Env has none that a type checker knows
+        self._tics = int(self._game.get_episode_timeout())
+        self._begin = int(self._game.get_episode_start_time())
+        self._game.set_episode_timeout(0)
+        self._folder: Path | None = None  # of the engine, while it runs
+        self._leash: subprocess.Popen[bytes] | None = None
+        self._picture: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if self._game.is_running():
+            return self.env.reset(seed=seed, options=options)
+        self._folder, littered = Path(tempfile.mkdtemp(prefix="gymlab-doom-")), _LITTER.exists()
+        self._game.set_doom_config_path(str(self._folder / "vizdoom.ini"))
+        given = self.env.reset(seed=seed, options=options)
+        self._leash = _leash(self._folder)
+        if not littered:
+            with contextlib.suppress(OSError):  # not empty, or another env's to remove
+                _LITTER.rmdir()
+        return given
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, _, info = self.env.step(action)
+        played = self._game.get_episode_time() - self._begin
+        return obs, reward, terminated, bool(not terminated and 0 < self._tics <= played), info
+
+    def render(self) -> Any:
+        """The screen. Where the game is over there is none any more: the last that was seen."""
+        if self._picture is None or not self._game.is_episode_finished():
+            self._picture = self.env.render()
+        return self._picture
+
+    def close(self) -> None:
+        self.env.close()
+        if self._leash is not None:
+            self._leash.kill()
+            self._leash.communicate()
+            self._leash = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class DoomSettings(Settings):
+    """What is seen of the screen."""
+
+    size: tuple[Side, Side] = (60, 80)
+    """Rows and columns, by averaging areas."""
+    grayscale: bool = True
+    """One channel per picture instead of three."""
+    stack: Annotated[Count, Field(ge=1, le=64)] = 4
+    """Decisions whose pictures are seen together, oldest first, as channels; black before the first."""
+
+
+class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Observations are `screen`, (rows, columns, stack) bytes, and where the scenario has any, `variables` in hundreds.
+
+    Which these are (ammunition, health ...) is the scenario's to say.
+    """
+
+    Settings = DoomSettings  # its arguments
+
+    def __init__(self, env: gymnasium.Env[Any, Any], **given: Any) -> None:
+        settings = parse(self.Settings, "doom", given)
+        RecordConstructorArgs.__init__(self, **settings.model_dump())
+        gymnasium.Wrapper.__init__(self, env)
+        inside = env.observation_space
+        if not isinstance(inside, spaces.Dict) or "screen" not in inside.spaces:
+            raise UserError(f"wrapper 'doom' needs a scenario of ViZDoom such as VizdoomBasic-v1, got {env}")
+        self._settings = settings
+        self._channels = 1 if settings.grayscale else inside["screen"].shape[2]  # type: ignore[index]
+        shape = (*settings.size, settings.stack * self._channels)
+        self._stack = np.zeros(shape, np.uint8)
+        shown: dict[str, spaces.Space[Any]] = {"screen": spaces.Box(0, 255, shape, np.uint8)}
+        if "gamevariables" in inside.spaces:
+            shown["variables"] = spaces.Box(-np.inf, np.inf, inside["gamevariables"].shape, np.float32)
+        self.observation_space = spaces.Dict(shown) if len(shown) > 1 else shown["screen"]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._stack = np.zeros_like(self._stack)
+        return self._seen(obs), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._seen(obs), reward, terminated, truncated, info
+
+    def _seen(self, obs: dict[str, Any]) -> Any:
+        screen, size = obs["screen"], self._settings.size
+        if self._channels == 1:
+            planes = [brightness(screen) if screen.shape[2] == 3 else screen[:, :, 0]]
+        else:
+            planes = [screen[:, :, channel] for channel in range(self._channels)]
+        picture = np.stack([shrink(plane, size) for plane in planes], axis=-1)
+        self._stack = np.concatenate([self._stack[:, :, self._channels :], picture], axis=2)
+        if not isinstance(self.observation_space, spaces.Dict):
+            return self._stack
+        return {"screen": self._stack, "variables": obs["gamevariables"] / np.float32(_VARIABLE_SCALE)}
+
+
+def _leash(own: Path) -> subprocess.Popen[bytes] | None:
+    """A shell that ends the engine with this folder once we are gone, however: the engine would wait for ever."""
+    for folder in Path("/proc").glob("[0-9]*"):  # Linux only
+        with contextlib.suppress(OSError, IndexError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and str(own).encode() in (folder / "cmdline").read_bytes():
+                command = ["/bin/sh", "-c", 'read line; kill -9 "$1"; rm -r "$2"', "leash", folder.name, str(own)]
+                return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    return None

@@ -1,0 +1,181 @@
+"""Games of stable-retro (extra `retro`) as `Retro/Airstriker-Genesis-v0` and so on.
+
+Its emulators allow one per process, so each env has a process of its own: any number can be made and closed anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import UserError, suggestion
+
+PREFIX = "Retro/"
+EPISODE_STEPS = 4500  # five minutes at 60 frames a second and 4 frames a step
+_SHIPPED = "Airstriker-Genesis-v0"  # the one game whose ROM comes with the package
+_CONTROLS = {
+    _SHIPPED: [[], ["B"], ["LEFT"], ["RIGHT"], ["UP"], ["DOWN"], ["LEFT", "B"], ["RIGHT", "B"]],
+}
+_NOT_PLAYED = {"START", "SELECT", "MODE"}
+_opened: dict[tuple[str, str], dict[str, Any]] = {}  # what a game's first process told: the others need not be awaited
+
+
+def register(name: str = PREFIX + _SHIPPED) -> None:
+    """Make a game known to gymnasium.make; a second call changes nothing."""
+    if name not in gymnasium.registry:
+        gymnasium.register(
+            name,
+            entry_point="gymlab.envs.games.retro:RetroEnv",
+            kwargs={"game": name.removeprefix(PREFIX)},
+            max_episode_steps=EPISODE_STEPS,
+        )
+
+
+def known(name: str) -> bool:
+    """Whether the package has this game; its ROM may be missing."""
+    found = importlib.util.find_spec("stable_retro")
+    folders = [Path(folder, "data") for folder in (found.submodule_search_locations or [])] if found else []
+    game = name.removeprefix(PREFIX)
+    return any((folder / kind / game).is_dir() for folder in folders for kind in ("stable", "experimental", "contrib"))
+
+
+class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
+    """Screens are (rows, columns, 3) bytes. An episode is a function of its seed and actions.
+
+    The state it begins in is always the same: 0 to `noop_max` idle frames, and sticky actions, make episodes differ.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
+
+    def __init__(
+        self,
+        game: str,
+        state: str = "",
+        frameskip: int = 4,
+        noop_max: int = 30,
+        repeat_action_probability: float = 0.25,
+        actions: list[list[str]] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if frameskip < 1 or noop_max < 0 or not 0 <= repeat_action_probability < 1:
+            raise UserError(
+                f"frameskip={frameskip} must be at least 1, noop_max={noop_max} at least 0 and "
+                f"repeat_action_probability={repeat_action_probability} below 1"
+            )
+        self._skip, self._noop_max, self._sticky = frameskip, noop_max, repeat_action_probability
+        self._emulator = Emulator(game, state)
+        self._buttons = [name or "" for name in self._emulator.told["buttons"]]
+        chosen = actions or _CONTROLS.get(game) or [[], *([name] for name in self._buttons if name not in _NOT_PLAYED)]
+        self._names = [list(pressed) for pressed in chosen if pressed != [""]]
+        try:
+            self._masks = [self._mask(pressed) for pressed in self._names]
+        except UserError:
+            self.close()
+            raise
+        self.action_space = spaces.Discrete(len(self._masks))
+        self.observation_space = spaces.Box(0, 255, tuple(self._emulator.told["shape"]), np.uint8)
+        self.render_mode = render_mode
+        self._screen = np.zeros(self.observation_space.shape, np.uint8)
+        self._last = self._mask([])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._last = self._mask([])
+        self._show(self._emulator.ask({})[1])
+        idle = int(self.np_random.integers(self._noop_max + 1))
+        if idle:
+            self._show(self._emulator.ask({"masks": [self._last] * idle})[1])
+        return self._screen, {}
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        masks = []
+        throws = self.np_random.random(self._skip) if self._sticky else np.ones(self._skip)
+        for throw in throws:
+            if throw >= self._sticky:
+                self._last = self._masks[action]
+            masks.append(self._last)
+        told, screen = self._emulator.ask({"masks": masks})
+        self._show(screen)
+        return self._screen, told["reward"], told["over"], False, told["info"]
+
+    def render(self) -> Any:
+        return self._screen
+
+    def close(self) -> None:
+        self._emulator.close()
+
+    def get_action_meanings(self) -> list[str]:
+        """The buttons that each action presses."""
+        return [" and ".join(pressed).lower() or "nothing" for pressed in self._names]
+
+    def _mask(self, pressed: list[str]) -> list[int]:
+        unknown = [name for name in pressed if name not in self._buttons]
+        if unknown:
+            raise UserError(f"actions: no button '{unknown[0]}': {suggestion(unknown[0], filter(None, self._buttons))}")
+        return [int(name in pressed) for name in self._buttons]
+
+    def _show(self, screen: bytes) -> None:
+        """A new array each time: the last observation stays what it was."""
+        self._screen = np.frombuffer(screen, np.uint8).reshape(self._screen.shape)
+
+
+class Emulator:
+    """The process of one game. `told` is what it says of itself when it has started."""
+
+    def __init__(self, game: str, state: str) -> None:
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        command = [sys.executable, "-m", "gymlab.envs.games.retro_process", game, state]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, start_new_session=True
+        )
+        self._game, self._greeted = game, False
+        if (game, state) not in _opened:
+            _opened[game, state] = self._greeting()
+        self.told = _opened[game, state]
+
+    def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Its answer and the screen; RuntimeError where the process is gone."""
+        if not self._greeted:
+            self._greeting()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # one that is gone does not answer
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # a question that it did not hear
+                if pipe is not None:
+                    pipe.close()
+
+    def _greeting(self) -> dict[str, Any]:
+        self._greeted = True
+        told, _ = self._answer()
+        if "error" in told:
+            self.close()
+            raise UserError(f"{PREFIX}{self._game} cannot be played: {told['error']}")
+        return told
+
+    def _answer(self) -> tuple[dict[str, Any], bytes]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise RuntimeError(f"the emulator of {self._game} ended with exit code {code}")
+        told: dict[str, Any] = json.loads(line)
+        return told, self._process.stdout.read(told["bytes"])

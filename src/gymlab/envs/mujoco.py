@@ -1,0 +1,95 @@
+"""What MuJoCo would do to its surroundings: files it writes when it warns, processes it ends when it cannot draw."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from gymlab.core.errors import UserError
+
+log = logging.getLogger(__name__)
+_told: set[str] = set()  # each warning once
+_SECONDS = 60.0
+_TRIAL = (
+    "import gymnasium; env = gymnasium.make('InvertedPendulum-v5', render_mode='rgb_array', width=64, height=64); "
+    "env.reset(seed=0); assert env.render().std() > 0"
+)
+
+
+def is_mujoco(creator: Any) -> bool:
+    """Whether an env's class is one of Gymnasium's for MuJoCo, or derived from them."""
+    return any(base.__module__.startswith("gymnasium.envs.mujoco") for base in getattr(creator, "__mro__", ()))
+
+
+def hear_warnings() -> None:
+    """Have MuJoCo warn through our log, where it would write a file into the current folder and on to the screen."""
+    mujoco: Any = importlib.import_module("mujoco")
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_warn)
+
+
+def _warn(text: str) -> None:
+    told = text.partition(" Time = ")[0]
+    if told not in _told:
+        _told.add(told)
+        log.log(logging.INFO if "deprecated" in told else logging.WARNING, "MuJoCo: %s", told)
+
+
+def prepare_drawing() -> None:
+    """Name a way to draw that works in MUJOCO_GL; UserError where none does. To be called before anything is drawn.
+
+    Each way is tried in a process of its own, for where MuJoCo cannot draw it may take ours along.
+    """
+    given = os.environ.get("MUJOCO_GL", "")
+    backend, tried = _chosen(given)
+    if backend:
+        os.environ["MUJOCO_GL"] = backend
+        return
+    told = "; ".join(f"{name}: {problem}" for name, problem in tried)
+    hint = "unset MUJOCO_GL to have others tried" if given else "install a library for EGL or OSMesa"
+    raise UserError(f"MuJoCo cannot draw here ({told}): {hint}")
+
+
+@cache
+def _chosen(given: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The first way that works, or "", and what went wrong with those before it."""
+    if given:
+        names = [given]
+    elif sys.platform.startswith("linux"):
+        names = ["egl", "osmesa", *(["glfw"] if os.environ.get("DISPLAY") else [])]
+    else:
+        names = ["glfw"]
+    return first_that_works(names, trial)
+
+
+def first_that_works(names: list[str], problem_of: Callable[[str], str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The first name without a problem, or "", and the problems of those before it."""
+    tried: list[tuple[str, str]] = []
+    for name in names:
+        problem = problem_of(name)
+        if not problem:
+            return name, tuple(tried)
+        tried.append((name, problem))
+    return "", tuple(tried)
+
+
+def trial(backend: str, program: str = _TRIAL) -> str:
+    """What goes wrong when a new process draws a picture this way; "" for nothing."""
+    environ = {**os.environ, "MUJOCO_GL": backend, "PYTHONWARNINGS": "ignore"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environ, capture_output=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no answer ({type(error).__name__})"
+    if done.returncode < 0:
+        return f"it ended the process with signal {-done.returncode}"
+    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line and not line.startswith(" ")]
+    errors = [line for line in lines if "Error" in line]
+    return "" if done.returncode == 0 else (errors or lines or [f"exit code {done.returncode}"])[0]
