@@ -179,6 +179,7 @@ def test_auto_never_takes_it() -> None:
     assert made.name == "gymnasium"
 
 
+@pytest.mark.slow
 def test_a_run_trains_evaluates_and_resumes_exactly() -> None:
     assert try_recipe("CartPole-v1:ppo", "engine=envpool", "hidden=[8]", *PPO) == []
 

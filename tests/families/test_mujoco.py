@@ -66,6 +66,7 @@ def test_where_mujoco_cannot_draw_training_goes_on_and_films_are_refused(monkeyp
     assert (finding.level, finding.fix) == ("warn", "unset MUJOCO_GL to have others tried")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_mujoco")
 def test_half_cheetah_is_filmed_where_a_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MUJOCO_GL", raising=False)

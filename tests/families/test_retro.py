@@ -69,6 +69,7 @@ def test_many_play_side_by_side_and_come_back_exactly() -> None:
         camera.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_retro")
 def test_an_emulator_that_dies_is_a_fault_of_its_env() -> None:
     def crash(engine: GymnasiumEngine) -> None:
