@@ -26,6 +26,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed at the terminal is for the trainer
     out = _own_stdout()
     opening: dict[str, Any] = json.loads(sys.stdin.readline())
+    if hasattr(os, "nice"):
+        os.nice(opening["nice"])
     questions: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     try:
