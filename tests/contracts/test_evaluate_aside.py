@@ -75,7 +75,7 @@ def test_how_the_cores_are_shared_stands_in_the_manifest(whole):
     here, aside = (read_manifest(RunPaths(whole / mode))["evaluation"] for mode in ("sync", "async"))
     cores = len(os.sched_getaffinity(0))
     assert here == {"mode": "sync", "trainer_cores": cores}
-    assert aside == {"mode": "async", "trainer_cores": cores, "evaluator_cores": cores, "pinned": False, "nice": 0}
+    assert aside == {"mode": "async", "trainer_cores": cores, "evaluator_cores": cores, "pinned": False, "nice": 5}
 
 
 def test_what_training_waited_for_results_is_a_metric(whole):

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from gymlab.experiment.build import Parts
-from gymlab.experiment.examiner.client import ExaminerProcess
+from gymlab.experiment.examiner.client import NICE, ExaminerProcess
 from gymlab.experiment.examiner.parts import blank_policy
 from gymlab.features.checkpoint import Checkpoint
 from gymlab.features.evaluate.aside import EvaluateAside, Goal
@@ -31,13 +31,12 @@ def evaluates_aside(recipe: Recipe) -> bool:
 
 
 def sharing(recipe: Recipe) -> dict[str, Any]:
-    """How trainer and evaluator share the machine, for the manifest: every core is for whoever wants it.
+    """How trainer and evaluator share the machine, for the manifest: every core is for both, the trainer goes first.
 
-    Measured on two cores (docs/evaluation.md): pinned or at a lower priority it gets done later and training
-    waits for it; and with fewer cores than the trainer has its sums would be rounded differently.
+    Measured on two cores: docs/evaluation.md. With fewer cores than the trainer its sums would be rounded differently.
     """
     cores = usable_cores()
-    aside = {"evaluator_cores": cores, "pinned": False, "nice": 0} if evaluates_aside(recipe) else {}
+    aside = {"evaluator_cores": cores, "pinned": False, "nice": NICE} if evaluates_aside(recipe) else {}
     return {"mode": "async" if aside else "sync", "trainer_cores": cores, **aside}
 
 

@@ -24,6 +24,8 @@ from gymlab.training.state import Policy
 log = logging.getLogger(__name__)
 ATTEMPTS = 3
 POLL_SECONDS = 0.05
+# Where cores are scarce the trainer goes first. At 10 the evaluator gets done so late that training waits for it.
+NICE = 5
 
 
 class ExaminerProcess:
@@ -94,6 +96,7 @@ class ExaminerProcess:
         opening = {
             "recipe": dump_recipe(self._recipe),
             "registered": registration(self._recipe.env.id),
+            "nice": NICE,
             "goal": {"eval_return": self._goal.eval_return, "solved_by": self._goal.solved_by},
             "cores": self._cores,
         }

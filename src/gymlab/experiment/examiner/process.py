@@ -24,6 +24,8 @@ def main() -> None:
     opening: dict[str, Any] = json.loads(sys.stdin.readline())
     if opening["cores"] and hasattr(os, "sched_setaffinity"):  # before JAX counts them: it rounds by their number
         os.sched_setaffinity(0, opening["cores"])
+    if hasattr(os, "nice"):
+        os.nice(opening["nice"])
     questions: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     try:
