@@ -98,7 +98,7 @@ def picture(found: dict[str, Any]) -> None:
     figure.savefig(PICTURE, dpi=80)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def table(found: dict[str, Any]) -> list[str]:
     """A section of docs/speed.md."""
     base = ", ".join(f"{name}={value}" for name, value in found["base"].items())
     drift = found["drift"]

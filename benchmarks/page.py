@@ -7,7 +7,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import evaluation
 import growth
+import many
 import overhead
 import yardstick
 
@@ -35,10 +37,9 @@ def page(found: dict[str, Any]) -> str:
         *pictures(measured),
         *start_up(measured),
     ]
-    for part in (overhead, growth):
+    for part in (overhead, evaluation, many, growth):
         if part.RESULTS.is_file():
-            told = json.loads(part.RESULTS.read_text())
-            lines += part.table(told["measured"]) if part is overhead else part.lines(told)
+            lines += part.table(json.loads(part.RESULTS.read_text()))
     return "\n".join([*lines, *further()])
 
 
