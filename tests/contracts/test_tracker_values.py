@@ -218,7 +218,7 @@ def start(folder, *arguments):
 
 def test_kill_minus_nine_and_resume_repeats_no_step(folder):
     paths = RunPaths(folder / "runs/one")
-    process = start(folder, "train", "1M", *TINY, "checkpoints.every=1k env_steps")
+    process = start(folder, "train", "1M", *TINY, "eval.every=100%", "checkpoints.every=1k env_steps")
     deadline = time.monotonic() + 60
     while not (rows := list((paths.root / "wandb").glob("offline-run-*/*.wandb"))) or rows[0].stat().st_size < 30_000:
         assert process.poll() is None, process.stderr.read()

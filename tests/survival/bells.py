@@ -48,16 +48,6 @@ class Stuck(Bell):
         return super().step(action)
 
 
-class StuckAtStart(Bell):
-    """Cannot be made once there is a run folder."""
-
-    def __init__(self):
-        deadline = time.monotonic() + 120
-        while list(Path("runs").glob("*/lock")) and time.monotonic() < deadline:
-            Path("stuck").touch()
-            time.sleep(0.01)
-
-
 class Boom(Feature):
     """Fails at the third update."""
 
@@ -68,6 +58,6 @@ class Boom(Feature):
             raise RuntimeError(f"the feature fell over {os.environ.get('MY_API_TOKEN', '')}")
 
 
-for _env in (Bell, Stuck, StuckAtStart):
+for _env in (Bell, Stuck):
     if f"{_env.__name__}-v0" not in gymnasium.registry:
         gymnasium.register(f"{_env.__name__}-v0", entry_point=_env, max_episode_steps=50)

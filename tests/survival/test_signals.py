@@ -1,6 +1,7 @@
 """Signals: the first ends a run in order, the second at once, and nothing is lost either way."""
 
 import json
+import os
 import signal
 import time
 
@@ -100,7 +101,11 @@ def test_a_second_signal_ends_the_process_at_once(folder):
 
 
 def test_a_signal_before_training_leaves_no_run(folder):
-    process = stuck(folder, env="StuckAtStart-v0")
+    git = folder / "bin" / "git"  # asked for the manifest, when there is a folder already
+    git.parent.mkdir()
+    git.write_text("#!/bin/sh\ntouch stuck\nexec sleep 60\n")
+    git.chmod(0o755)
+    process = stuck(folder, env="Bell-v0", PATH=f"{git.parent}{os.pathsep}{os.environ['PATH']}")
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 143

@@ -115,8 +115,7 @@ def train(
 
         options = Options(
             seed, run_id, full_budget, tuple(tag or ()), group, note, typed_command(), trackers=trackers,
-            solved_at_source=resolved.solved_at_source,
-            notes=tuple(resolved.notes),
+            solved_at_source=resolved.solved_at_source, notes=tuple(resolved.notes),
         )  # fmt: skip
         screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
         with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
