@@ -1,5 +1,7 @@
 """Interquartile means and bootstrap intervals against numbers worked out by hand."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,16 @@ def test_an_interval_covers_the_truth_as_often_as_it_says():
         for found in (estimate(rng.normal(size=30), mean, resamples=500, seed=i) for i in range(300))
     ]
     assert 0.90 <= np.mean(hits) <= 0.98  # 95 % less the percentile bootstrap's known shortfall at 30 numbers
+
+
+def test_many_numbers_are_resampled_in_little_memory():
+    values = np.random.default_rng(2).normal(size=50_000)
+    tracemalloc.start()
+    found = estimate(values, mean, resamples=1000)  # 400 MB of indices at once
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(50_000), rel=0.15)
 
 
 def test_resampling_within_groups_leaves_no_spread_where_groups_have_none():

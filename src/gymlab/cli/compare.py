@@ -23,7 +23,7 @@ def compare(
     ] = None,
     judged: Annotated[Literal["greedy", "sampled"], typer.Option("--judged", help="Which score counts.")] = "greedy",
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Scoring episodes of each way of acting.")] = 100,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side, each on a core of its own.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side.")] = 1,
     dry: Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

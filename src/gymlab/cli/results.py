@@ -26,7 +26,7 @@ def run(
     recipes: Rows = None,
     folder: Folder = Path("results"),
     seeds: Annotated[str | None, typer.Option("--seeds", help="Only these of the plan's: 2 or 0..1.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side, each on a core of its own.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side.")] = 1,
     dry: Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64]
 Statistic = Callable[[Numbers], Numbers]  # of the last axis
+_BLOCK = 2**21  # numbers drawn at a time: memory stays bounded however many there are
 
 
 class Estimate(NamedTuple):
@@ -57,8 +58,8 @@ def stratified(
 ) -> Estimate:
     """A statistic of several groups (tasks) pooled; each is resampled within itself, so none gains weight by chance."""
     strata = [np.asarray(group, np.float64) for group in groups]
-    draws = _resampled(strata, resamples, np.random.default_rng(seed))
-    low, high = np.quantile(statistic(draws), [(1 - level) / 2, (1 + level) / 2])
+    draws = _resampled(strata, statistic, resamples, np.random.default_rng(seed))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(statistic(np.concatenate(strata))), float(low), float(high))
 
 
@@ -74,7 +75,7 @@ def difference(
     """How much larger a statistic is of one set than of another, both resampled."""
     one, other = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     rng = np.random.default_rng(seed)
-    draws = statistic(_resampled([one], resamples, rng)) - statistic(_resampled([other], resamples, rng))
+    draws = _resampled([one], statistic, resamples, rng) - _resampled([other], statistic, resamples, rng)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(statistic(one) - statistic(other)), float(low), float(high))
 
@@ -85,5 +86,12 @@ def probability_of_improvement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> fl
     return float(np.mean((one > other) + 0.5 * (one == other)))
 
 
-def _resampled(strata: Sequence[Numbers], resamples: int, rng: np.random.Generator) -> Numbers:
-    return np.concatenate([group[rng.integers(0, len(group), (resamples, len(group)))] for group in strata], axis=-1)
+def _resampled(strata: Sequence[Numbers], statistic: Statistic, count: int, rng: np.random.Generator) -> Numbers:
+    """A statistic of so many resamples."""
+    at_once = max(1, _BLOCK // sum(len(group) for group in strata))
+    found = []
+    for done in range(0, count, at_once):
+        rows = min(at_once, count - done)
+        drawn = [group[rng.integers(0, len(group), (rows, len(group)))] for group in strata]
+        found.append(statistic(np.concatenate(drawn, axis=-1)))
+    return np.concatenate(found)

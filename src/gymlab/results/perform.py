@@ -1,6 +1,8 @@
-"""Trains and scores trials as processes of their own, side by side: what a user would type, one pinned to each core.
+"""Trains and scores trials as processes of their own, side by side: what a user would type.
 
 Nothing is lost when this process ends: a trial is a normal run, found again by its name, gone on with or waited for.
+None is kept to a core of its own: JAX rounds by the number of cores it sees, and the command that a result names would
+give another run.
 """
 
 from __future__ import annotations
@@ -65,7 +67,6 @@ class Watch(Protocol):
 class _Slot:
     """A place for one process at a time."""
 
-    core: int | None
     job: Job | None = None
     phase: Phase = "train"
     process: subprocess.Popen[bytes] | None = None
@@ -100,7 +101,7 @@ class Interrupted(Exception):
 
 def perform(jobs: Sequence[Job], *, width: int, watch: Watch) -> list[Outcome]:
     """Bring all jobs to their end, `width` at a time; one that fails does not stop the others."""
-    crew = _Crew([_Slot(core) for core in _cores(min(width, max(len(jobs), 1)))], list(jobs), watch)
+    crew = _Crew([_Slot() for _ in range(min(width, max(len(jobs), 1)))], list(jobs), watch)
     with _signals(crew) as received:
         while crew.waiting or any(slot.job is not None for slot in crew.slots):
             for slot in crew.slots:
@@ -169,12 +170,11 @@ def _start(slot: _Slot, job: Job, phase: Phase) -> None:
     environment = {"GYMLAB_VIDEO": "off", **os.environ}
     # -P: what lies in the current folder must not shadow what gymlab imports; it finds user modules by itself.
     # A session of its own: a key pressed at the terminal is for us, and we pass on what it means.
-    with _on_core(slot.core):
-        slot.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gymlab", *_words(job, phase)],
-            stdin=subprocess.DEVNULL, stdout=slot.output, stderr=subprocess.STDOUT, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
+    slot.process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "gymlab", *_words(job, phase)],
+        stdin=subprocess.DEVNULL, stdout=slot.output, stderr=subprocess.STDOUT, env=environment,
+        start_new_session=True,
+    )  # fmt: skip
 
 
 def _words(job: Job, phase: Phase) -> list[str]:
@@ -203,28 +203,6 @@ def _said(slot: _Slot) -> str:
     text = slot.output.read().decode(errors="replace")
     slot.output.close()
     return text
-
-
-def _cores(width: int) -> list[int | None]:
-    """One core for each place where there are enough; a single place has them all."""
-    if width < 2 or not hasattr(os, "sched_getaffinity"):
-        return [None] * width
-    usable = sorted(os.sched_getaffinity(0))
-    return [usable[place % len(usable)] if width <= len(usable) else None for place in range(width)]
-
-
-@contextmanager
-def _on_core(core: int | None) -> Iterator[None]:
-    """What is started inside stays on this core."""
-    if core is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 @contextmanager

@@ -18,9 +18,7 @@ from gymlab.training.state import Policy, Skipped, TrainState
 from gymlab.training.statistics import basic, rollout_statistics
 
 MOST_SKIPPED = 10  # updates in a row; after that something is wrong for good
-# What every update is checked for. A successor is the next observation but where an episode ends: there host engines
-# check it themselves, and NaN in one that is bootstrapped from reaches the loss.
-CHECKED = ("obs", "last_obs", "action", "log_prob", "reward", "train_reward", "components")
+CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
 
 
 class Learnt(NamedTuple):
