@@ -17,10 +17,16 @@ from collections.abc import Callable
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import page
 import yardstick
-from measure import PEER_PACKAGES, ROOT, Measured, environment, help_seconds, peer, peers_python, script, train
+from measure import PEER_PACKAGES, ROOT, help_seconds, peer, peers_python, script
+from peers.zoo import ZOO
+
+from gymlab.bench.ours import Measured, environment
+from gymlab.bench.ours import train as trained
+from gymlab.bench.peer import Work, measure
 
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
@@ -28,6 +34,10 @@ CARTPOLE, LANDER, ATARI = 100_000, 98_304, 12_288  # env steps
 SYNC = "eval.mode=sync"  # so that its seconds can be taken off
 PARTS = ("overhead", "evaluation", "many", "growth")  # further measurements, each a script with its own results
 Case = Callable[[], Measured]
+
+
+def train(*arguments: str, cache: Path) -> Measured:
+    return trained(arguments, cache)
 
 
 def ours(cache: Path) -> dict[str, Case]:
@@ -77,15 +87,21 @@ def peers(python: Path | None) -> dict[str, Case]:
     """The same work by others."""
     if python is None:
         return {}
+
+    def ppo(env: str, steps: int, **other: Any) -> Case:
+        n_envs, settings = ZOO[env]
+        work = Work(env, n_envs, steps, settings, pictures=env.startswith("ALE/"), **other)
+        return lambda: measure(python, work)
+
     return {
-        "CartPole-v1 / SB3": lambda: peer(python, "ppo", "sb3", "CartPole-v1", str(CARTPOLE)),
-        "CartPole-v1 / SBX": lambda: peer(python, "ppo", "sbx", "CartPole-v1", str(CARTPOLE)),
+        "CartPole-v1 / SB3": ppo("CartPole-v1", CARTPOLE),
+        "CartPole-v1 / SBX": ppo("CartPole-v1", CARTPOLE, peer="sbx"),
         "CartPole-v1 solved / SB3": lambda: peer(python, "solve"),
-        "LunarLander-v3 / SB3": lambda: peer(python, "ppo", "sb3", "LunarLander-v3", str(LANDER)),
-        "LunarLander-v3 / SB3, processes": lambda: peer(python, "ppo", "sb3", "LunarLander-v3", str(LANDER), "subproc"),
+        "LunarLander-v3 / SB3": ppo("LunarLander-v3", LANDER),
+        "LunarLander-v3 / SB3, processes": ppo("LunarLander-v3", LANDER, processes=True),
         "Nature CNN update / PyTorch, eager": lambda: peer(python, "nature"),
-        "Atari Pong pictures / SB3": lambda: peer(python, "ppo", "sb3", "ALE/Pong-v5", str(ATARI // 4)),
-        "Atari Breakout pictures / SB3": lambda: peer(python, "ppo", "sb3", "ALE/Breakout-v5", str(ATARI // 4)),
+        "Atari Pong pictures / SB3": ppo("ALE/Pong-v5", ATARI // 4),
+        "Atari Breakout pictures / SB3": ppo("ALE/Breakout-v5", ATARI // 4),
     }
 
 

@@ -13,8 +13,12 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from zoo import ZOO
 
 torch.set_num_threads(1)
-n_envs, policy, settings = ZOO["CartPole-v1"]
-model = PPO(policy, make_vec_env("CartPole-v1", n_envs=n_envs, seed=0), seed=0, device="cpu", **settings)
+n_envs, written = ZOO["CartPole-v1"]
+settings = {
+    name: (lambda left, start=value["linear"]: left * start) if isinstance(value, dict) else value
+    for name, value in written.items()
+}
+model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs=n_envs, seed=0), seed=0, device="cpu", **settings)
 shown = make_vec_env("CartPole-v1", n_envs=20, seed=10_000)
 stop = StopTrainingOnRewardThreshold(reward_threshold=500)
 watch = EvalCallback(shown, stop, n_eval_episodes=20, eval_freq=10_000 // n_envs, deterministic=True, verbose=0)

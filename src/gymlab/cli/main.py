@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gymlab.cli import (
+    bench,
     compare,
     config,
     control,
@@ -61,6 +62,7 @@ app.add_typer(results.app, name="results", rich_help_panel="Tune")
 app.command("refs", rich_help_panel="Tune")(refs.refs)
 app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
+app.command("bench", rich_help_panel="Tune")(bench.bench)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")

@@ -1,0 +1,82 @@
+"""`gymlab bench`: how fast a recipe trains on this machine, beside Stable-Baselines3 where that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gymlab.cli.terminal import orderly
+
+if TYPE_CHECKING:
+    from gymlab.bench.peer import Work
+
+PEER_HELP = "A Python that has stable-baselines3: it trains the same in turns."
+
+
+def bench(
+    recipe: Annotated[str, typer.Argument(metavar="[RECIPE]", help="ENV[:VARIANT]")] = "CartPole-v1:ppo",
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    budget: Annotated[int, typer.Option(help="Env steps of each training.", min=1_000)] = 100_000,
+    repeats: Annotated[int, typer.Option(help="Trainings of each that count; one more warms up.", min=1, max=50)] = 3,
+    peer: Annotated[Path | None, typer.Option(help=PEER_HELP, exists=True, dir_okay=False)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+) -> None:
+    """Train a recipe several times from outside and say how fast it was: medians, lowest and highest.
+
+    Statistics, recording and checkpoints are on, films are off. The speed leaves out the first call and evaluations;
+    what starting, evaluating and ending take has columns of its own. Nothing is kept.
+
+    To compare: python -m venv peers && peers/bin/pip install stable-baselines3 'gymnasium[box2d]'
+
+    Example: gymlab bench CartPole-v1:ppo --peer peers/bin/python
+    """
+    from rich.console import Console
+
+    from gymlab.bench import table
+    from gymlab.bench.peer import same_work
+    from gymlab.recipes.load import resolve
+    from gymlab.runs.files import strict_json
+
+    with orderly("before all was measured"):
+        resolved = resolve(recipe, overrides or ())
+        work = None if peer is None else same_work(resolved.recipe, budget)
+        console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
+        words = [recipe, *(overrides or ()), "eval.mode=sync", "--budget", str(budget), "--full-budget"]
+        with console.status("warming up") as status:
+            measured = _in_turns(words, work, peer, repeats, status.update)
+    if json:
+        typer.echo(strict_json({"recipe": resolved.recipe.name, "budget": budget, "measured": measured}))
+        return
+    for line in table.lines(measured):
+        console.print(line)
+    mine, theirs = (table.middle(measured.get(name, ()), "steps_per_second") for name in ("gymlab", "SB3"))
+    if mine and theirs:
+        console.print(f"gymlab makes {mine / theirs:.1f} times as many env steps a second")
+    console.print(f"next: gymlab tune-envs {recipe}" + ("" if peer else ", or --peer PYTHON to compare"))
+
+
+def _in_turns(
+    words: list[str], work: Work | None, python: Path | None, repeats: int, tell: Callable[[str], None]
+) -> dict[str, list[dict[str, float]]]:
+    """Each system once per turn, so that a slow minute of the machine is shared; the first turn does not count."""
+    import tempfile
+
+    from gymlab.bench import ours, peer
+
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in (["gymlab", "SB3"] if work else ["gymlab"])}
+    with tempfile.TemporaryDirectory() as cache:
+        for turn in range(repeats + 1):
+            for name, found in measured.items():
+                tell(f"turn {turn} of {repeats}: {name}" if turn else f"warming up: {name}")
+                if name == "gymlab":
+                    result = ours.train(words, Path(cache))
+                else:
+                    assert work is not None
+                    assert python is not None
+                    result = peer.measure(python, work)
+                if turn:
+                    found.append(result)
+    return measured
