@@ -23,7 +23,7 @@ from gymlab.envs.slots import Factory
 from gymlab.envs.stacks import Stacks, check_alike, evaluation_settings, stacks_of
 from gymlab.envs.wrappers.transform import transformed
 from gymlab.experiment.engines import evaluation_engines, make_engine
-from gymlab.experiment.jax_setup import choose_device, set_up_jax
+from gymlab.experiment.jax_setup import beside_gpu, choose_device, set_up_jax
 from gymlab.experiment.kept import Compiled, Kept
 from gymlab.experiment.measuring import look_rule
 from gymlab.experiment.memory import check_memory, rollout_bytes
@@ -132,7 +132,7 @@ def build(
     import_all(recipe.imports)
     engine, reason = make_engine(recipe, seed, factory)
     host = not isinstance(engine, JaxEngine)
-    small = max(recipe.policy.hidden, default=0) <= SMALL_NETWORK and chosen_for(engine.spaces.observation) is None
+    small = is_small(recipe, engine.spaces)
     chosen = Chosen(engine.name, reason, *choose_device(recipe.device, host_engine=host, small=small))
     _, transforms = split_wrappers(recipe.env)
     spaces = transformed(engine.spaces, transforms)
@@ -175,9 +175,20 @@ def _compiled(
     else:
         collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
         program = HostProgram(agent, (collector,), plan.hp_names, looks)
+    return Compiled(agent, program, make_evaluator(recipe, agent, engine.spaces, factory))
+
+
+def make_evaluator(recipe: Recipe, agent: Agent, spaces: Spaces, factory: Factory | None = None) -> Evaluator:
+    """What scores policies of a recipe. Its envs are on the host, where a small network answers sooner than a GPU."""
     _, shown = split_wrappers(evaluation_settings(recipe.env))
-    evaluator = Evaluator(evaluation_engines(recipe, factory), shown, agent.act, agent.algorithm.initial_carry)
-    return Compiled(agent, program, evaluator)
+    device = beside_gpu() if is_small(recipe, spaces) else None
+    engines = evaluation_engines(recipe, factory)
+    return Evaluator(engines, shown, agent.act, agent.algorithm.initial_carry, device)
+
+
+def is_small(recipe: Recipe, spaces: Spaces) -> bool:
+    """Whether a step of the network costs less than the way to a GPU and back."""
+    return max(recipe.policy.hidden, default=0) <= SMALL_NETWORK and chosen_for(spaces.observation) is None
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 from gymlab.core.errors import UserError
 
@@ -39,6 +40,16 @@ def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, 
         name, why = "gpu", "asked for" if wanted == "gpu" else "found one"
     jax.config.update("jax_default_device", (gpus if name == "gpu" else jax.devices("cpu"))[0])
     return name, why
+
+
+def beside_gpu() -> Any:
+    """The CPU as a device, where there is a GPU too; None where everything runs on the CPU, or nothing may."""
+    import jax
+
+    try:
+        return None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
+    except RuntimeError:
+        return None
 
 
 def _machine() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -120,8 +121,11 @@ class Evaluator:
         transforms: tuple[Transform, ...],
         act: Act,
         initial_carry: Callable[[int], Tree],
+        device: jax.Device | None = None,
     ) -> None:
+        """`device` is where the policy acts; None: where it is."""
         self._make_engine, self._transforms, self._initial_carry = make_engine, transforms, initial_carry
+        self._device = device
         self._random = any(transform.random for transform in transforms)
 
         @jax.jit
@@ -154,7 +158,9 @@ class Evaluator:
         engine = self._make_engine(2 * n, seed)
         try:
             quota = np.concatenate([_quota(episodes, n) * (way in ways) for way in WAYS])
-            greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
+            with nullcontext() if self._device is None else jax.default_device(self._device):
+                policy = policy if self._device is None else jax.device_put(policy, self._device)
+                greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
         finally:
             engine.close()
         return Evaluation(greedy, sampled, seed)

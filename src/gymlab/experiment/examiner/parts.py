@@ -12,10 +12,9 @@ from gymlab.core.types import Spaces
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.make import import_all, split_wrappers
-from gymlab.envs.stacks import evaluation_settings
 from gymlab.envs.wrappers.transform import transformed
-from gymlab.experiment.build import make_agent, score
-from gymlab.experiment.engines import compiled_env, evaluation_engines
+from gymlab.experiment.build import make_agent, make_evaluator, score
+from gymlab.experiment.engines import compiled_env
 from gymlab.experiment.jax_setup import set_up_jax
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import require_secrets
@@ -48,11 +47,10 @@ def open_scorer(recipe: Recipe) -> Scorer:
     set_up_jax(cache_folder())
     import_all(recipe.imports)
     _, transforms = split_wrappers(recipe.env)
-    _, shown = split_wrappers(evaluation_settings(recipe.env))
-    spaces = transformed(_spaces(recipe), transforms)
+    given = _spaces(recipe)
+    spaces = transformed(given, transforms)
     agent = make_agent(recipe, spaces)
-    evaluator = Evaluator(evaluation_engines(recipe, None), shown, agent.act, agent.algorithm.initial_carry)
-    return Scorer(recipe, spaces, agent, evaluator)
+    return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, given))
 
 
 def blank_policy(agent: Agent, n_envs: int) -> Policy:
