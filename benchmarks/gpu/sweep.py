@@ -22,7 +22,15 @@ import numpy as np
 
 from gymlab.core.estimates import estimate
 
-COMMON = ["--quiet", "video.clips=[]", "eval.every=50%", "eval.mode=sync", "eval.final_episodes=20", "--full-budget"]
+COMMON = [
+    "--quiet",
+    "video.clips=[]",
+    "eval.every=100%",
+    "checkpoints.every=50%",
+    "eval.mode=sync",
+    "eval.final_episodes=20",
+    "--full-budget",
+]
 
 
 def train(folder: Path, *words: str) -> float:

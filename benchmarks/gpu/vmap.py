@@ -50,7 +50,7 @@ class Runs:
             hp = np.stack([hyperparameters(begin + i) for i in range(count)])
             state, rows = program.advance(state, begin, hp, np.inf)
             last = rows[-1]
-        jax.block_until_ready(state)
+        jax.block_until_ready(program.opened(state))
         return state, last["roll/return_mean"]
 
     def together(self, states: list[TrainState], updates: int, first: int = 0) -> list[tuple[Any, float]]:
@@ -101,7 +101,9 @@ def distance(runs: Runs, updates: int = 5) -> float:
     worst = 0.0
     for i in members:
         alone, _ = runs.train(runs.parts[i].program, i, runs.start(i), updates)
-        mine, theirs = (to_tensors(runs.parts[i].agent.policy(state)) for state in (ours[i][0], alone))
+        mine, theirs = (
+            to_tensors(runs.parts[i].agent.policy(runs.seats[i].opened(state))) for state in (ours[i][0], alone)
+        )
         worst = max(worst, *(float(np.abs(mine[name] - theirs[name]).max()) for name in theirs))
     return worst
 

@@ -79,12 +79,13 @@ class Lesson(Feature):
     """Stands for the trainer's program in the loop, and listens to the loop's events."""
 
     name = "lesson"
+    called = None
 
     def __init__(self, model: Model, trainer: Trainer, callback: BaseCallback | None, total_steps: int) -> None:
         self._model, self._trainer, self._callback = model, trainer, callback
         self._per_step = callback is not None and callback.per_step
         self._total_steps, self._program = total_steps, trainer.parts.program
-        self.agent, self.most = self._program.agent, self._program.most
+        self.agent, self.most, self.call_seconds = self._program.agent, self._program.most, self._program.call_seconds
         self.current: TrainState | None = None
         self.clock = Clock()
         self.steps = 0  # of the rollout being collected
@@ -109,6 +110,9 @@ class Lesson(Feature):
 
     def start(self, seed: int) -> TrainState:
         return self._program.start(seed)
+
+    def opened(self, state: TrainState) -> TrainState:
+        return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         """As the program does, with a state that the model can see in between."""

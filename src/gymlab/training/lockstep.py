@@ -4,14 +4,16 @@ Every member has its own loop, features and run folder, in a thread of its own, 
 seat's `advance` waits until all others have asked too; then one compiled call makes the updates of all of them, as many
 as the one that wants fewest. So loops and features know nothing of each other: they see rows and a state as ever.
 
-Inside, the state has a leading member axis; it is taken apart at the border, once a call. A member that has ended keeps
-its place, and what is computed there is thrown away. Rounding differs from a run by itself: members agree with theirs
+Inside, the state has a leading member axis, and there it stays: what a member is given stands for its row, which is
+taken out only to be looked at (`Seat.opened`). A member that has ended keeps its place, and what is computed there is
+thrown away. Rounding differs from a run by itself: members agree with theirs
 to about 1e-6 at first and drift apart as any two roundings do, so equality is statistical in the end.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import NamedTuple
 
@@ -29,10 +31,20 @@ from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors
 
 
+class Held(NamedTuple):
+    """Stands for one member's state: a row of everyone's."""
+
+    everyone: TrainState
+    row: int
+
+    def opened(self) -> TrainState:
+        return _row(self.everyone, np.int32(self.row))
+
+
 class _Request(NamedTuple):
     """What one member wants: `CompiledProgram.advance`'s arguments, and at which updates it looks."""
 
-    state: TrainState
+    state: TrainState | Held
     first: int
     hp: Array
     stop_return: float
@@ -44,8 +56,6 @@ class Lockstep:
 
     def __init__(self, members: int) -> None:
         self.members = members
-        self._stack = jax.jit(lambda states: jax.tree.map(lambda *rows: jnp.stack(rows), *states))
-        self._unstack = jax.jit(lambda state: [_row(state, i) for i in range(members)])
         self._run = jax.jit(self._updates)
         self._program: CompiledProgram | None = None
         self._names: list[str] = []
@@ -53,8 +63,8 @@ class Lockstep:
         self._here = set(range(members))
         self._asked: dict[int, _Request] = {}
         self._answers: dict[int, Advanced | BaseException] = {}
-        self._given: list[TrainState] = []  # to each member by the last call
-        self._stacked: TrainState | None = None  # the same in one
+        self._everyone: TrainState | None = None  # after the last call
+        self.called: float | None = None  # its seconds
 
     def seat(self, index: int, program: CompiledProgram, looks: Looks) -> Seat:
         """A place for a member's program. All of them share what is compiled (`CompiledProgram.again`)."""
@@ -72,13 +82,9 @@ class Lockstep:
         """What `_Request`'s member gets, once everyone has asked."""
         with self._changed:
             self._asked[index] = request
-            self._changed.notify_all()
+            self._answer_if_complete()
             while index not in self._answers:
-                if self._asked.keys() == self._here and index == min(self._here):
-                    self._answer()
-                    self._changed.notify_all()
-                else:
-                    self._changed.wait()
+                self._changed.wait()
             answer = self._answers.pop(index)
         if isinstance(answer, BaseException):
             raise answer
@@ -88,14 +94,18 @@ class Lockstep:
         """This member asks no more."""
         with self._changed:
             self._here.discard(index)
-            self._changed.notify_all()
+            self._answer_if_complete()
 
-    def _answer(self) -> None:
+    def _answer_if_complete(self) -> None:
+        """Whoever comes last makes the call: waking all at every arrival would take longer than the call itself."""
+        if not self._here or self._asked.keys() != self._here:
+            return
         asked, self._asked = self._asked, {}
         try:
             self._answers |= self._call(asked)
         except BaseException as error:  # nobody may wait for ever
             self._answers |= dict.fromkeys(asked, error)
+        self._changed.notify_all()
 
     def _call(self, asked: dict[int, _Request]) -> dict[int, Advanced | BaseException]:
         count = min(len(request.hp) for request in asked.values())
@@ -110,33 +120,42 @@ class Lockstep:
                 request.stop_return,
             )
             flags[:count] |= request.looks[:count]  # of all, where one looks: a condition per member would look always
-        after, rows, done, faults = self._run(self._state(asked), first, table, flags, np.int32(count), stop, active)
-        self._stacked, self._given = after, self._unstack(after)
+        before = self._state(asked)
+        began = time.perf_counter()
+        after, rows, done, faults = self._run(before, first, table, flags, np.int32(count), stop, active)
+        self._everyone = after
         done, faults = int(done), np.asarray(faults)
         values = np.asarray(_cut(rows, done))
+        self.called = time.perf_counter() - began
         answers: dict[int, Advanced | BaseException] = {}
         for i, request in asked.items():
             if faults[i]:
                 answers[i] = self._alone(request, done)
             else:
                 told = read_rows(self.program.agent, self._names, values[:done, i], request.looks)
-                answers[i] = Advanced(self._given[i], told)
+                answers[i] = Advanced(Held(after, i), told)
         return answers
 
     def _alone(self, request: _Request, count: int) -> Advanced | BaseException:
         """Where a member's numbers went bad it is run by itself, which finds and tells what was wrong."""
         try:
-            return self.program.advance(request.state, request.first, request.hp[:count], request.stop_return)
+            return self.program.advance(_opened(request.state), request.first, request.hp[:count], request.stop_return)
         except Exception as error:
             return error
 
     def _state(self, asked: dict[int, _Request]) -> TrainState:
-        """Everyone's state in one; the last call's, unless somebody comes with another."""
-        if self._stacked is not None and all(request.state is self._given[i] for i, request in asked.items()):
-            return self._stacked
-        anyone = next(iter(asked.values())).state
-        rest = self._given or [anyone] * self.members
-        return self._stack([asked[i].state if i in asked else rest[i] for i in range(self.members)])
+        """Everyone's state in one: the last call's, but for those who come with another."""
+        own = {i: request.state for i, request in asked.items() if not self._holds(request.state)}
+        if self._everyone is None or len(own) == self.members:
+            anyone = next(iter(own.values()))
+            return _stacked([_opened(own.get(i, anyone)) for i in range(self.members)])
+        everyone = self._everyone
+        for i, state in own.items():
+            everyone = _with_row(everyone, _opened(state), np.int32(i))
+        return everyone
+
+    def _holds(self, state: TrainState | Held) -> bool:
+        return isinstance(state, Held) and state.everyone is self._everyone
 
     def _updates(
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop: Array, active: Array
@@ -161,8 +180,34 @@ class Lockstep:
         return state, rows, done, fault
 
 
-def _row(state: TrainState, index: int) -> TrainState:
-    return jax.tree.map(lambda x: x[index], state)
+@jax.jit
+def _row(everyone: TrainState, index: Array) -> TrainState:
+    return jax.tree.map(lambda x: x[index], everyone)
+
+
+@jax.jit
+def _with_row(everyone: TrainState, state: TrainState, index: Array) -> TrainState:
+    return jax.tree.map(lambda x, row: x.at[index].set(row), everyone, state)
+
+
+def _opened(state: TrainState | Held) -> TrainState:
+    return state.opened() if isinstance(state, Held) else state
+
+
+def _stacked(states: list[TrainState]) -> TrainState:
+    """By way of the host: compiled, it would be one argument for every tensor of every member."""
+
+    def plain(x: Array) -> Array:
+        return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+    def as_it_was(rows: np.ndarray, like: Array) -> Array:
+        keys = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+        return (
+            jax.random.wrap_key_data(jnp.asarray(rows), impl=jax.random.key_impl(like)) if keys else jnp.asarray(rows)
+        )
+
+    here = jax.device_get([jax.tree.map(plain, state) for state in states])
+    return jax.tree.map(as_it_was, jax.tree.map(lambda *rows: np.stack(rows), *here), states[0])
 
 
 @partial(jax.jit, static_argnums=1)
@@ -178,14 +223,23 @@ def _cut(rows: Array, done: int) -> Array:
 class Seat:
     """A member's program."""
 
+    call_seconds = 1.0  # what every member does between two calls adds up
+
     def __init__(self, table: Lockstep, index: int, alone: CompiledProgram, looks: Looks) -> None:
         self._table, self._index, self._alone, self._looks = table, index, alone, looks
         self.most, self.agent = alone.most, alone.agent
 
+    @property
+    def called(self) -> float | None:
+        return self._table.called
+
+    def opened(self, state: TrainState | Held) -> TrainState:
+        return _opened(state)
+
     def start(self, seed: int) -> TrainState:
         return self._alone.start(seed)
 
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
+    def advance(self, state: TrainState | Held, first: int, hp: Array, stop_return: float) -> Advanced:
         looks = self._looks.at(first, len(hp))
         return self._table.advance(self._index, _Request(state, first, hp, stop_return, looks))
 

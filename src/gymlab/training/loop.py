@@ -32,7 +32,6 @@ from gymlab.training.program import Advanced, Program
 from gymlab.training.rows import Row
 from gymlab.training.state import TrainState
 
-CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
 WAIT_SECONDS = 0.05  # between two looks at whether a pause is over
 
 # Commits the metrics, then saves the state, the clock and the features' states.
@@ -94,7 +93,7 @@ class Loop:
         # A signal may have come since, and cut the final evaluation short.
         reason, status = self._interruption or self._reason, "stopped" if self.interrupted else "finished"
         self._deliver(Ended(self._clock, reason, status))
-        return Outcome(self._state, self._clock, reason, status)
+        return Outcome(self._program.opened(self._state), self._clock, reason, status)
 
     def emit(self, event: Event) -> None:
         self._queue.append(event)
@@ -117,7 +116,7 @@ class Loop:
         return self._interruption is not None
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self._program.agent.policy(self._state), self._clock)
+        return Snapshot(self._program.agent.policy(self._program.opened(self._state)), self._clock)
 
     def _advance(self) -> None:
         first, count = self._clock.updates, self._updates_now()
@@ -144,7 +143,7 @@ class Loop:
         if not rows:
             return
         now = time.perf_counter()
-        self._pace = (now - began) / len(rows)
+        self._pace = (self._program.called or now - began) / len(rows)
         for row, values in zip(rows, hp, strict=False):
             row |= {f"hp/{name}": float(value) for name, value in zip(self._plan.hp_names, values, strict=True)}
         stamped = self._stamp(rows, now - self._began)
@@ -154,11 +153,11 @@ class Loop:
     _pace = 0.0  # seconds per update of the last call; 0 before there is one
 
     def _updates_now(self) -> int:
-        """Up to what is due next, the end, or about CALL_SECONDS: which of them changes no result."""
+        """Up to what is due next, the end, or about as long as a call should take: which of them changes no result."""
         done = self._clock.updates
         due = [due for feature in self._features if (due := feature.due(done)) is not None]
         next_due = min([*due, self._plan.updates]) - done
-        affordable = int(CALL_SECONDS / self._pace) if self._pace else 1
+        affordable = int(self._program.call_seconds / self._pace) if self._pace else 1
         return max(1, min(next_due, affordable, self._program.most))
 
     def _stamp(self, rows: list[Row], seconds: float) -> tuple[UpdateRow, ...]:
@@ -192,4 +191,4 @@ class Loop:
             if self._kl_stops:
                 states["loop"] = {"kl_stops": self._kl_stops}
             self._wanted.clear()
-            self._deliver(self._barrier(self._state, self._clock, states, kinds))
+            self._deliver(self._barrier(self._program.opened(self._state), self._clock, states, kinds))

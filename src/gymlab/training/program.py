@@ -25,22 +25,34 @@ from gymlab.training.rows import Row, packed, read_rows
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors, from_tensors, split_tensors, to_tensors
 
+CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
+
 
 class Advanced(NamedTuple):
     """What some updates gave."""
 
-    state: TrainState
+    state: Any  # a TrainState, or what stands for one until it is `opened`
     rows: list[Row]  # one per executed update; fewer than asked for when the training return was reached
 
 
 class Program(Protocol):
-    """Runs updates. `most` bounds how many one call can do."""
+    """Runs updates. `most` bounds how many one call can do, and it should end in about `call_seconds`."""
 
     most: int
+    call_seconds: float
     agent: Agent
 
+    @property
+    def called(self) -> float | None:
+        """The seconds of the last call itself, where others had to be waited for."""
+        ...
+
+    def opened(self, state: Any) -> TrainState:
+        """The state that was given by `advance`."""
+        ...
+
     def start(self, seed: int) -> TrainState: ...
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
+    def advance(self, state: Any, first: int, hp: Array, stop_return: float) -> Advanced:
         """Run len(hp) updates from update number `first` (from 0); `hp` is (k, n) scheduled values.
 
         Raises NumericalFault, with the sound updates before it, where numbers go bad.
@@ -62,6 +74,8 @@ class CompiledProgram:
     """One program for the whole run: how many updates a call does is a number, so nothing is ever recompiled."""
 
     most = 256
+    call_seconds = CALL_SECONDS
+    called: float | None = None
 
     def __init__(
         self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
@@ -81,6 +95,9 @@ class CompiledProgram:
 
     def start(self, seed: int) -> TrainState:
         return self._start(run_key(seed))
+
+    def opened(self, state: TrainState) -> TrainState:
+        return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         advanced, spoilt = self._call(state, first, hp, stop_return)
@@ -176,6 +193,8 @@ class HostProgram:
     """One update per call: collect from host envs, then learn in one compiled call."""
 
     most = 1
+    call_seconds = CALL_SECONDS
+    called: float | None = None
 
     def __init__(
         self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
@@ -199,6 +218,9 @@ class HostProgram:
         groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm, normaliser = self._init(key)
         return TrainState(algorithm, normaliser, groups, key, self.agent.no_skips())
+
+    def opened(self, state: TrainState) -> TrainState:
+        return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         del stop_return  # one update a call: whoever watches the rows can stop in time
