@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PAGES: tuple[str, ...] = (
     "runs",
+    "run",
+    "files",
     # "inspector" and "playground" stand here once their modules are there: /inspect/{run_id} and /playground
 )
 
