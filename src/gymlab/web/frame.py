@@ -20,7 +20,8 @@ _STYLE = """
 .gl-card { border: 1px solid rgba(128,128,128,.3); border-radius: 6px; padding: 0.6rem; min-width: 0; }
 .gl-mono { font-family: ui-monospace, monospace; font-size: 0.8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 .gl-faint { opacity: .7; font-size: .85rem; }
-.gl-charts { display: grid; width: 100%; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .75rem; }
+.gl-charts { display: grid; width: 100%; gap: .75rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); }
 .nicegui-content { padding: 0; }
 .gl-page .q-expansion-item .q-expansion-item__content > * { padding: 0.25rem 0; }
 .gl-page .q-tabs { max-width: 100%; }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PAGES: tuple[str, ...] = (
     "runs",
     "run",
+    "compare",
     "files",
     # "inspector" and "playground" stand here once their modules are there: /inspect/{run_id} and /playground
 )

@@ -72,7 +72,11 @@ class RunPage:
 
     async def build(self, first: str) -> None:
         self._head.build()
-        with ui.tabs(on_change=self._turned).props("dense align=left no-caps outside-arrows mobile-arrows").classes("w-full") as tabs:
+        with (
+            ui.tabs(on_change=self._turned)
+            .props("dense align=left no-caps outside-arrows mobile-arrows")
+            .classes("w-full") as tabs
+        ):
             for name in PANELS:
                 ui.tab(name)
         self._tabs = tabs

@@ -54,7 +54,7 @@ class OverviewPanel:
             ui.label("Result").classes("font-semibold")
             for name, text in {**sections.result_rows(facts), **sections.score_rows(facts)}.items():
                 with ui.row().classes("w-full gap-2 no-wrap"):
-                    ui.label(plain_text(name, 60)).classes("gl-faint w-32 shrink-0")
+                    ui.label(plain_text(name, 60)).classes("gl-faint w-36 shrink-0").style("overflow-wrap: anywhere")
                     ui.label(plain_text(text, 300)).style("overflow-wrap: anywhere")
 
     def _show_phases(self, facts: Facts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gymlab.core.metrics.catalogue import metric
 from gymlab.core.metrics.metric import UNBOUNDED
 from gymlab.web.charts import Look, Plot
 from gymlab.web.series import Trace, smoothed
@@ -10,6 +11,7 @@ from gymlab.web.view import RunView
 _EVALUATION = tuple(f"eval/{mode}_{part}" for mode in ("greedy", "sampled") for part in ("mean", "low", "high"))
 _SCALED = ("opt/loss/policy_scaled", "opt/loss/value_scaled", "opt/loss/entropy_scaled")
 _RAW = ("opt/policy_loss", "opt/value_loss", "opt/entropy")
+_COUNTS = ("rollout", "gradient_steps")
 EVALUATION, LOSSES = "evaluation, mean and 95 % interval", "losses"
 COMPOSITES = {"eval": (EVALUATION, _EVALUATION), "opt": (LOSSES, (*_SCALED, *_RAW))}  # by group
 
@@ -26,7 +28,8 @@ def plot_of(view: RunView, name: str, look: Look, *, scaled: bool) -> Plot:
     if name == LOSSES:
         return _losses(view, look, scaled=scaled)
     trace = smoothed(view.series.trace(name, look.axis), look.smooth)
-    limits = view.limits().get(name, UNBOUNDED)
+    counts = metric(name).bounds in _COUNTS  # what could happen at most is far beyond what does
+    limits = UNBOUNDED if counts else view.limits().get(name, UNBOUNDED)
     goal = view.goal if name == "roll/return_mean" else None
     return Plot(name, {name: trace} if len(trace.x) else {}, limits, goal)
 

@@ -46,7 +46,7 @@ class StatePanel:
         with ui.row().classes("items-center gap-2"):
             for wish, (title, icon) in _WISHES.items():
                 self._buttons[wish] = ui.button(title, icon=icon, on_click=partial(self._ask, wish)).props(
-                    "dense outline"
+                    "dense outline no-caps"
                 )
             self._told = ui.label().classes("gl-faint")
         with ui.element("div").classes("gl-charts w-full"), ui.column().classes("gl-card gap-1"):
