@@ -102,7 +102,9 @@ def test_films_and_numbers_are_served(site):
     assert len(rows) == 41
 
 
-@pytest.mark.parametrize("run_id", ["nobody", "..%2f..%2fetc", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "linked", "x" * 300])
+@pytest.mark.parametrize(
+    "run_id", ["nobody", "..%2f..%2fetc", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "linked", "x" * 300]
+)
 def test_a_run_that_is_not_there_is_said_so(site, run_id):
     answer = httpx.get(f"{site.base}/run/{run_id}")
     assert answer.status_code in (200, 404)

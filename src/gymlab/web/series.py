@@ -60,9 +60,9 @@ class RunSeries:
         self._lock = threading.Lock()
         self._forget(1)
         self._session: object = None
-        self._seen: Stamp = ()
+        self._version = 0
         self._drawn: dict[Hashable, Any] = {}
-        self._drawn_of: Stamp = ()
+        self._drawn_of = 0
         self.newest = 0
         self.names: list[str] = []
         self.rows_read = 0  # for tests: an unchanged file costs nothing, a changed one its last stretches
@@ -72,20 +72,22 @@ class RunSeries:
         self._number = np.empty(0, np.int64)
         self._clocks = {axis: np.empty(0) for axis in AXES}
         self._values: dict[str, np.ndarray] = {}
+        self._fresh: dict[str, Stamp] = {}  # what the file was when a metric was read
 
     def refresh(self, names: Iterable[str]) -> None:
         """Read what is new of these metrics. A run without a store has none."""
         with self._lock:
-            wanted = list(dict.fromkeys(names))
             seen = metrics_stamp(self._paths)
-            if seen == self._seen and all(name in self._values for name in wanted):
+            old = [name for name in dict.fromkeys(names) if self._fresh.get(name) != seen]
+            if not old and self.names:
                 return
             try:
                 with BucketReader(self._paths.metrics) as reader:
-                    self._read(reader, wanted)
-                self._seen = seen
+                    self._read(reader, old)
+                self._fresh |= dict.fromkeys(old, seen)
             except RunError:
                 self._forget(1)
+            self._version += 1
 
     def _read(self, reader: BucketReader, wanted: list[str]) -> None:
         newest, session = reader.newest(), read_record(self._paths.status).get("sessions")
@@ -137,8 +139,8 @@ class RunSeries:
 
     def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
         """The same object as long as nothing new was read: twenty pages draw a chart once."""
-        if self._drawn_of != self._seen:
-            self._drawn_of = self._seen
+        if self._drawn_of != self._version:
+            self._drawn_of = self._version
             self._drawn.clear()
         if key not in self._drawn:
             self._drawn[key] = draw()
