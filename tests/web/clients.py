@@ -13,7 +13,7 @@ async def hold(base, path, seconds):
     import httpx
     import socketio
 
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         page = (await client.get(base + path)).text
     query = ast.literal_eval(re.search(r"query: ({.*?}),\n", page)[1])
     query |= {"document_id": str(uuid.uuid4()), "tab_id": str(uuid.uuid4()), "implicit_handshake": "true"}

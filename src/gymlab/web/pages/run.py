@@ -80,7 +80,7 @@ class RunPage:
             for name in PANELS:
                 ui.tab(name)
         self._tabs = tabs
-        with ui.tab_panels(tabs, value=first, animated=False, keep_alive=False).classes("w-full bg-transparent"):
+        with ui.tab_panels(tabs, value=first, animated=False, keep_alive=True).classes("w-full bg-transparent"):
             for name in PANELS:
                 self._places[name] = ui.tab_panel(name).classes("p-0")
         ui.timer(_LOOK_SECONDS, self._look)
