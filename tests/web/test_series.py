@@ -101,7 +101,10 @@ def test_a_long_run_is_a_few_hundred_points_that_miss_no_spike(run):
         writer.append(rows(1, 20_000))
         writer.amend(12_345, {"opt/kl": 1000.0})
     series = RunSeries(run)
+    assert series.preview(["opt/kl"])  # at once, though not everything
+    assert (series.trace("opt/kl", "seconds").x[[0, -1]] == [0.5, 10_000]).all()
     series.refresh(["opt/kl"])
+    assert not series.preview(["opt/kl"])
     trace = series.trace("opt/kl", "seconds")
     assert MOST_POINTS / 4 < len(trace.x) <= MOST_POINTS
     assert trace.high.max() == 1000

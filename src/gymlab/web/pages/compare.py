@@ -99,7 +99,10 @@ class ComparePage:
         return found
 
     async def _draw(self, views: Sequence[RunView]) -> None:
-        await to_thread(_refresh, [view.series for view in views], self._name)
+        series = [view.series for view in views]
+        if await to_thread(_preview, series, self._name):
+            draw([(self._chart, await to_thread(self._text, views))])
+        await to_thread(_refresh, series, self._name)
         names = ordered({name for view in views for name in view.series.names if not metric(name).histogram})
         if names and names != self._seen.get("names"):
             self._seen["names"] = names
@@ -161,6 +164,10 @@ class ComparePage:
         self._grouped = bool(event.value)
         self._seen.pop("curves", None)
         await self._check()
+
+
+def _preview(series: Sequence[RunSeries], name: str) -> bool:
+    return max((one.preview([name]) for one in series), default=False)
 
 
 def _refresh(series: Sequence[RunSeries], name: str) -> None:

@@ -52,13 +52,19 @@ class MetricsPanel:
     async def refresh(self) -> None:
         """Draw what is new in the groups that are open."""
         series = self._view.series
-        shown = [name for name, (group, _) in self._charts.items() if group in self._open]
-        await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
+        if not self._known:
+            await to_thread(series.refresh, [])
         if series.names != self._known:
             self._known = list(series.names)
             self._lay_out()
-            shown = [name for name, (group, _) in self._charts.items() if group in self._open]
-            await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
+        shown = [name for name, (group, _) in self._charts.items() if group in self._open]
+        parts = [part for name in shown for part in parts_of(name)]
+        if await to_thread(series.preview, parts):
+            self._draw(shown)
+        await to_thread(series.refresh, parts)
+        self._draw(shown)
+
+    def _draw(self, shown: Sequence[str]) -> None:
         marks = self._marks()
         texts = {name: self._text(name, marks.get(name, ())) for name in shown}
         draw([(self._charts[name][1], text) for name, text in texts.items() if self._drawn.get(name) is not text])
