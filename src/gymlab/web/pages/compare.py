@@ -136,7 +136,7 @@ class ComparePage:
                 ui.label(title).classes("font-semibold")
                 if part.rows:
                     ui.table(rows=part.rows, columns=part.columns, row_key="c0", pagination=0).props(
-                        "dense flat"
+                        "dense flat hide-bottom"
                     ).classes("w-full")
                 else:
                     ui.label("None.").classes("gl-faint")
