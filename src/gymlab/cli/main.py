@@ -20,6 +20,7 @@ from gymlab.cli import (
     init,
     play,
     pretrained,
+    queue,
     refs,
     report,
     results,
@@ -47,6 +48,7 @@ app.command("resume", rich_help_panel="Train")(train.resume)
 app.command("stop", rich_help_panel="Train")(control.stop)
 app.command("wait", rich_help_panel="Train")(control.wait)
 app.command("logs", rich_help_panel="Train")(control.logs)
+app.add_typer(queue.app, name="queue", rich_help_panel="Train")
 app.command("init", rich_help_panel="Train")(init.init)
 app.command("play", rich_help_panel="Look")(play.play)
 app.command("eval", rich_help_panel="Look")(evaluate.evaluate)
