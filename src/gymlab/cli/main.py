@@ -18,6 +18,7 @@ from gymlab.cli import (
     explain,
     export,
     init,
+    next_steps,
     play,
     pretrained,
     queue,
@@ -27,6 +28,7 @@ from gymlab.cli import (
     runs,
     smoke,
     study,
+    tasks,
     trace,
     train,
     tune_envs,
@@ -54,6 +56,7 @@ app.command("play", rich_help_panel="Look")(play.play)
 app.command("eval", rich_help_panel="Look")(evaluate.evaluate)
 app.command("report", rich_help_panel="Look")(report.report)
 app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
+app.command("next-steps", rich_help_panel="Tune")(next_steps.next_steps)
 app.command("video", rich_help_panel="Look")(video.video)
 app.command("explain", rich_help_panel="Look")(explain.explain)
 app.command("trace", rich_help_panel="Look")(trace.trace)
@@ -68,6 +71,7 @@ app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
+app.command("tasks", rich_help_panel="Maintain")(tasks.tasks)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 
