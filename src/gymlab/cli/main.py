@@ -18,6 +18,7 @@ from gymlab.cli import (
     explain,
     export,
     init,
+    mcp,
     next_steps,
     play,
     pretrained,
@@ -68,6 +69,7 @@ app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
+app.command("mcp", rich_help_panel="Share")(mcp.mcp)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)

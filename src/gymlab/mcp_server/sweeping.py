@@ -1,0 +1,57 @@
+"""Tools for sweeps, through the queue: a sweep that is killed goes on without losing or repeating a trial."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gymlab.mcp_server.answers import SweepShown, SweepStarted
+from gymlab.mcp_server.arguments import Budget, Key, Overrides, Recipe
+from gymlab.mcp_server.catalogue import shown_recipe
+from gymlab.mcp_server.lab import Lab
+from gymlab.mcp_server.programs import gymlab_json
+from gymlab.queue.jobs import Wish
+from gymlab.queue.runner import ensure_runner
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$", description="The sweep's name.")]
+Dimension = Annotated[
+    str, Field(max_length=200, pattern=r"^[A-Za-z_][\w.]*=[\w.,:+-]+$", description="ppo.learning_rate=log:1e-5..1e-2")
+]
+
+
+def sweep_start(
+    lab: Lab,
+    name: Name,
+    recipe: Recipe,
+    space: Annotated[list[Dimension], Field(min_length=1, max_length=12)],
+    overrides: Overrides = None,
+    method: Literal["grid", "random", "tpe", "cma"] = "tpe",
+    prune: Literal["none", "halving", "median"] = "none",
+    trials: Annotated[int | None, Field(ge=1, le=1000)] = None,
+    seeds: Annotated[str, Field(pattern=r"^[0-9.,]{1,100}$")] = "1",
+    budget: Budget = None,
+    key: Key = None,
+) -> SweepStarted:
+    """Start a sweep in the background over KEY=1,2,3 or 0.1..0.9, log:1e-5..1e-2, int:1..5; runs are NAME-tT-sS."""
+    shown_recipe(lab, recipe, overrides or [])
+    words = [lab.recipe(recipe), *lab.overrides(overrides or [])]
+    words += [f"--space={dimension}" for dimension in space]
+    words += [f"--method={method}", f"--prune={prune}", f"--seeds={seeds}", f"--name={name}", "--quiet"]
+    words += [f"--trials={trials}"] if trials is not None else []
+    words += [f"--budget={budget}"] if budget else []
+    wish = Wish(f"sweep {name}: {recipe} over {' '.join(space)}", ("sweep", *words), os.getcwd(), key=key)
+    (job,) = lab.queue.add(wish)
+    ensure_runner(lab.queue)
+    return SweepStarted(job=job.id, name=name, state=job.state, next=f"sweep_status(name='{name}')")
+
+
+def sweep_status(lab: Lab, name: Name) -> SweepShown:
+    """How far a sweep is, and its best trial so far."""
+    return SweepShown(name=name, state=gymlab_json(lab, "sweep", "status", name))
+
+
+def sweep_results(lab: Lab, name: Name) -> SweepShown:
+    """The trials of a sweep, the best first."""
+    return SweepShown(name=name, state=gymlab_json(lab, "sweep", "results", name))
