@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import anyio
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from gymlab.core.errors import GymlabError, UserError
+from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.mcp_server.answers import Failure
 from gymlab.mcp_server.programs import Busy, TooLong
 from gymlab.runs import files
@@ -139,3 +140,21 @@ def _audit(lab: Lab, tool: str, given: dict[str, Any], result: CallToolResult) -
             os.replace(path, path.with_name(f"{AUDIT}.1"))
     finally:
         os.close(fd)
+
+
+class LabServer(MCPServer[Any]):
+    """An MCP server that also tells a wrong call apart in a typed way, and what would be right."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            tools = [tool.name for tool in self._tool_manager.list_tools()]
+            if name not in tools:
+                return _failed(name, UserError(f"unknown tool {name[:80]!r}: {suggestion(name[:80], tools)}"))
+            cause = error.__cause__
+            faults = cause.errors() if isinstance(cause, ValidationError) else []
+            told = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:8]]
+            return _failed(name, UserError("; ".join(told) or str(error)))

@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from gymlab import __version__
 from gymlab.mcp_server import catalogue, history, looking, sweeping, training, trying
-from gymlab.mcp_server.calls import add_tool
+from gymlab.mcp_server.calls import LabServer, add_tool
 from gymlab.mcp_server.lab import Lab
 from gymlab.mcp_server.reading import add_prompts, add_resources
 
@@ -39,9 +39,7 @@ WRITING: tuple[Callable[..., Any], ...] = (
 
 def make_server(lab: Lab) -> MCPServer[Any]:
     """A server for one runs folder."""
-    server: MCPServer[Any] = MCPServer(
-        "gymlab", title="gymlab", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
+    server = LabServer("gymlab", title="gymlab", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     for tool in READING:
         add_tool(server, lab, tool)
     for tool in WRITING if lab.write else ():

@@ -89,7 +89,7 @@ def number(value: Any, digits: int = 6) -> float | None:
     """A finite number, brief."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         return None
-    return float(f"{value:.{digits}g}")
+    return value if isinstance(value, int) else float(f"{value:.{digits}g}")
 
 
 def _queued(lab: Lab, job: Job) -> RunStatus:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import shlex
 import tempfile
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,7 +148,7 @@ def suggest_next(lab: Lab, run: Run) -> Suggestion:
         why=f"{remedy.id}: {remedy.evidence}. {remedy.advice}",
         recipe=facts.name,
         overrides=overrides,
-        command=f"gymlab train {facts.name} {' '.join(overrides)}",
+        command=shlex.join(["gymlab", "train", facts.name, *overrides]),
     )
 
 
@@ -183,7 +185,7 @@ def _png(picture: Any) -> str:
     encoder = av.CodecContext.create("png", "w")
     height, width = picture.shape[:2]
     encoder.width, encoder.height, encoder.pix_fmt = width, height, "rgb24"
-    encoder.time_base = "1/1"  # type: ignore[assignment]
+    encoder.time_base = Fraction(1)
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
     packets = [*encoder.encode(frame), *encoder.encode(None)]
     return base64.b64encode(b"".join(bytes(packet) for packet in packets)).decode()

@@ -16,7 +16,6 @@ from pathlib import Path
 from gymlab.core.errors import UserError
 from gymlab.queue.jobs import Job, verdict
 from gymlab.queue.store import Contents, Queue, ask_to_end
-from gymlab.queue.summary import summary
 from gymlab.runs import files, platform
 from gymlab.runs.lock import Owner, RunLock, RunLocked
 from gymlab.runs.logs import open_append, plain
@@ -139,6 +138,8 @@ class Runner:
         files.write_json(self.queue.heartbeat, beat, durable=False)
 
     def _finish(self) -> list[str]:
+        from gymlab.queue.summary import summary
+
         done = [job for job in self.queue.jobs() if job.id in self._seen]
         lines = summary(self.queue.root, done)
         files.write_text(self.queue.summary, "\n".join(["# The queue is done", "", *lines]) + "\n")
