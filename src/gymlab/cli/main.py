@@ -26,6 +26,7 @@ from gymlab.cli import (
     runs,
     smoke,
     study,
+    sweep,
     trace,
     train,
     tune_envs,
@@ -62,6 +63,7 @@ app.command("refs", rich_help_panel="Tune")(refs.refs)
 app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
+app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
