@@ -29,6 +29,7 @@ from gymlab.cli import (
     runs,
     smoke,
     study,
+    sweep,
     tasks,
     trace,
     train,
@@ -68,6 +69,7 @@ app.command("refs", rich_help_panel="Tune")(refs.refs)
 app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
+app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
 app.command("mcp", rich_help_panel="Share")(mcp.mcp)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
