@@ -296,4 +296,10 @@ class SweepStarted(Answer):
 
 class SweepShown(Answer):
     name: str
-    state: dict[str, Any]
+    status: str  # waiting, running, interrupted or finished
+    recipe: str | None = None
+    method: str | None = None
+    counts: dict[str, int] = {}  # trials by state
+    best: dict[str, Any] | None = None  # trial, value, interval, overrides, runs
+    trials: list[dict[str, Any]] | None = None  # best first
+    told: str | None = None

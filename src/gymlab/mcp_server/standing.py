@@ -53,7 +53,8 @@ def standing(lab: Lab, name: str) -> RunStatus:
     status = str(facts.status["status"])
     return RunStatus(
         run_id=paths.run_id,
-        status="queued" if job and job.state == "waiting" and status != "running" else status,
+        # What it says of itself is of its last session while the next one waits or starts.
+        status=_QUEUED[job.state] if job and job.open and status != "running" else status,
         stop_reason=facts.status.get("stop_reason"),
         progress=round(min(1.0, steps / budget), 4) if steps and budget else None,
         env_steps=steps,

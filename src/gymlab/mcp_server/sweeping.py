@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gymlab.mcp_server.answers import SweepShown, SweepStarted
-from gymlab.mcp_server.arguments import Budget, Key, Overrides, Recipe
+from gymlab.mcp_server.arguments import Budget, Key, Limit, Overrides, Recipe
 from gymlab.mcp_server.catalogue import shown_recipe
 from gymlab.mcp_server.lab import Lab
 from gymlab.mcp_server.programs import gymlab_json
 from gymlab.queue.jobs import Wish
 from gymlab.queue.runner import ensure_runner
 
+_ROW = ("trial", "state", "value", "overrides", "scores", "reason")  # of a trial
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$", description="The sweep's name.")]
 Dimension = Annotated[
     str, Field(max_length=200, pattern=r"^[A-Za-z_][\w.]*=[\w.,:+-]+$", description="ppo.learning_rate=log:1e-5..1e-2")
@@ -49,9 +50,28 @@ def sweep_start(
 
 def sweep_status(lab: Lab, name: Name) -> SweepShown:
     """How far a sweep is, and its best trial so far."""
-    return SweepShown(name=name, state=gymlab_json(lab, "sweep", "status", name))
+    return _shown(lab, "status", name)
 
 
-def sweep_results(lab: Lab, name: Name) -> SweepShown:
+def sweep_results(lab: Lab, name: Name, limit: Limit = 20) -> SweepShown:
     """The trials of a sweep, the best first."""
-    return SweepShown(name=name, state=gymlab_json(lab, "sweep", "results", name))
+    return _shown(lab, "results", name, limit)
+
+
+def _shown(lab: Lab, command: str, name: str, limit: int = 0) -> SweepShown:
+    job = next((job for job in reversed(lab.queue.jobs()) if f"--name={name}" in job.command), None)
+    if job is not None and not (lab.root / ".sweeps" / name).exists():
+        return SweepShown(name=name, status=job.state, told=job.told or "it has not begun")
+    known = gymlab_json(lab, "sweep", command, name)
+    rows = [{key: row.get(key) for key in _ROW} for row in known.get("rows", ())]
+    rows.sort(key=lambda row: (row["value"] is None, -(row["value"] or 0.0)))
+    return SweepShown(
+        name=name,
+        status=known["status"],
+        recipe=known["recipe"],
+        method=known["method"],
+        counts=known["trials"],
+        best=known["best"],
+        trials=rows[:limit] if limit else None,
+        told=(job.told or None) if job is not None and job.state == "failed" else None,
+    )
