@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gymlab.mcp_server.server import READING, WRITING
-from tests.mcp_server.client import size
+from tests.mcp_server.client import TINY, size
+from tests.queue.waiting import until
 
 KINDS = {"input", "run", "busy", "timeout", "internal"}
 
@@ -183,3 +184,16 @@ def test_prompts_hold_all_that_is_needed(lived, session):
     assert ask("debug_run", run=lived.run).startswith("# Diagnose this run")
     assert "learning_rate" in ask("plan_sweep", recipe="CartPole-v1:ppo", budget="200k")
     assert "## Latest runs" in ask("next_steps")
+
+
+def test_a_sweep_goes_through_the_queue_and_its_results_come_best_first(session):
+    order = {"recipe": "CartPole-v1:ppo", "space": ["ppo.learning_rate=1e-3,1e-2"], "overrides": TINY}
+    started = session.call("sweep_start", name="two-rates", method="grid", budget="2k", key="sweep", **order)
+    assert not started.error, started.text
+    until(lambda: session.call("queue").data["jobs"][-1]["state"] not in ("waiting", "running"), seconds=180)
+    status = session.call("sweep_status", name="two-rates").data
+    assert (status["status"], status["counts"]["finished"]) == ("finished", 2), status
+    trials = session.call("sweep_results", name="two-rates").data["trials"]
+    assert [trial["state"] for trial in trials] == ["finished", "finished"]
+    assert trials[0]["value"] >= trials[1]["value"]
+    assert session.call("sweep_status", name="no-such-sweep").kind == "input"

@@ -14,6 +14,9 @@ def mcp(
     token: Annotated[
         str | None, typer.Option(metavar="TEXT", envvar="GYMLAB_MCP_TOKEN", help="With --http; default: a fresh one.")
     ] = None,
+    allow_write: Annotated[
+        bool, typer.Option("--allow-write", help="With --http: also start, stop and resume; over stdio that is on.")
+    ] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing starts, stops or resumes.")] = False,
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Recipes and overrides may name files and module:Class.")
@@ -38,7 +41,7 @@ def mcp(
     from gymlab.mcp_server.server import serve_http, serve_stdio
 
     limit = most if isinstance(most, int) else None
-    lab = Lab(runs_folder().absolute(), not read_only, allow_code, allow_delete, limit)
+    lab = Lab(runs_folder().absolute(), not read_only and (allow_write or not http), allow_code, allow_delete, limit)
     if not http:
         serve_stdio(lab)
         return

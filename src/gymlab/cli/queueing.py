@@ -35,10 +35,11 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
     """One job per seed; the recipe is checked here, so that a mistake is told at once and not at night."""
     from gymlab.queue.jobs import Wish
     from gymlab.runs.paths import new_run_id, run_paths
+    from gymlab.runs.redact import redact_argv
 
     recipe = order.sought.resolve().recipe
     steps = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
-    several = len(order.seeds) > 1
+    several, changed = len(order.seeds) > 1, [*order.sought.overrides, *order.sought.sets]
     base = order.run_id or (order.group if several and order.group else new_run_id(recipe.name))
     wishes = []
     for seed in order.seeds:
@@ -49,7 +50,7 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
         words = (*_recipe_words(order.sought), "--seed", str(seed), *group, *order.options)
         wishes.append(
             Wish(
-                title=" ".join(["train", recipe.name, *order.sought.overrides, *order.sought.sets, f"seed {seed}"]),
+                title=" ".join(["train", recipe.name, *redact_argv(changed), f"seed {seed}"]),
                 command=("train", *words),
                 cwd=os.getcwd(),
                 hidden=("--run-id", run_id),
@@ -70,13 +71,14 @@ def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str |
     from gymlab.runs.facts import read_facts
     from gymlab.runs.manifest import read_manifest
     from gymlab.runs.paths import new_run_id
+    from gymlab.runs.redact import redact_argv
 
     forks = which not in ("last", read_index(paths)["last"])
     target = (run_id or new_run_id(str(read_manifest(paths).get("recipe")))) if forks else paths.run_id
     steps = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[]).budget
     named = f"{paths.run_id}/{which}" if forks else paths.run_id
     return Wish(
-        title=" ".join(["resume", named, *words]),
+        title=" ".join(["resume", named, *redact_argv(words)]),
         command=("resume", named, *words),
         cwd=os.getcwd(),
         hidden=("--run-id", target) if forks else (),

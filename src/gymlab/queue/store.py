@@ -94,7 +94,8 @@ class Queue:
         """The queue to be changed by nobody else; written when the block ends well, and only where it differs."""
         if not self.folder.is_dir():
             prepare_runs_folder(self.root)
-            (self.folder / "jobs").mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)  # a command line may hold what others must not read
+            (self.folder / "jobs").mkdir(exist_ok=True)
         with waiting_lock(self.folder / "queue.lock"):
             contents = self.read()
             before = _data(contents)
