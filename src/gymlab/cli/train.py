@@ -108,40 +108,51 @@ def train(
         )  # fmt: skip
         queue_new(Order(sought, seeds_of(seed, seeds), run_id, group, key, asked), json=json or jsonl)
         return
+    output, trackers = _mode(quiet, json, jsonl), (wandb, tensorboard)
+    named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note}
     if seeds is not None or vmap is not None:
         from gymlab.cli.many import Grid, train_many
 
-        named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note, "init_from": init_from}
         grid = Grid(seed, seeds, vmap, jobs, group or run_id)
-        train_many(sought, grid, named, _mode(quiet, json, jsonl), detach=detach, trackers=(wandb, tensorboard))
+        train_many(sought, grid, {**named, "init_from": init_from}, output, detach=detach, trackers=trackers)
         return
+    _train_one(
+        sought, {**named, "seed": seed, "run_id": run_id, "group": group}, output, init_from, detach=detach,
+        trackers=trackers,
+    )  # fmt: skip
+
+
+def _train_one(
+    sought: Sought, named: dict[str, Any], output: str, init_from: str | None, *, detach: bool,
+    trackers: tuple[str | None, bool],
+) -> None:  # fmt: skip
     with orderly():
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
 
-        resolved = sought.resolve()
-        root, trackers = runs_folder(), choose_trackers(wandb, tensorboard)
+        json, resolved = output in ("json", "jsonl"), sought.resolve()
+        root, chosen = runs_folder(), choose_trackers(*trackers)
         source = None if init_from is None else select_checkpoint(init_from, root, default="best")
         if detach:
             from gymlab.cli.detach import detach_new
 
-            detach_new(root, run_id, resolved.recipe.name, json=json or jsonl)
+            detach_new(root, named["run_id"], resolved.recipe.name, json=json)
             return
         from gymlab.cli.detach import typed_command
         from gymlab.experiment.launch import train as launch
         from gymlab.experiment.session import Options
 
         options = Options(
-            seed, run_id, full_budget, tuple(tag or ()), group, note, typed_command(), trackers=trackers,
-            solved_at_source=resolved.solved_at_source, notes=tuple(resolved.notes),
+            **named, command=typed_command(), trackers=chosen, solved_at_source=resolved.solved_at_source,
+            notes=tuple(resolved.notes),
         )  # fmt: skip
-        screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
-        with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
+        screen = _screen(output, resolved.notes)
+        with screen, _keys_of(output) as keys:
             result = launch(
                 resolved.recipe, options, root, watchers=[screen, keys], announce=screen.announce, init_from=source
             )
-        _finish(result, json=json or jsonl, quiet=quiet)
+        _finish(result, json=json, quiet=output == "quiet")
 
 
 def resume(

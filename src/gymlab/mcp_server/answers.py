@@ -285,21 +285,3 @@ class QueueShown(Answer):
 
 class Removed(Answer):
     run_id: str
-
-
-class SweepStarted(Answer):
-    job: str
-    name: str
-    state: str
-    next: str
-
-
-class SweepShown(Answer):
-    name: str
-    status: str  # waiting, running, interrupted or finished
-    recipe: str | None = None
-    method: str | None = None
-    counts: dict[str, int] = {}  # trials by state
-    best: dict[str, Any] | None = None  # trial, value, interval, overrides, runs
-    trials: list[dict[str, Any]] | None = None  # best first
-    told: str | None = None

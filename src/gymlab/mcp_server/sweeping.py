@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gymlab.mcp_server.answers import SweepShown, SweepStarted
+from gymlab.mcp_server.answers import Answer
 from gymlab.mcp_server.arguments import Budget, Key, Limit, Overrides, Recipe
 from gymlab.mcp_server.catalogue import shown_recipe
 from gymlab.mcp_server.lab import Lab
@@ -20,6 +20,24 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$", descri
 Dimension = Annotated[
     str, Field(max_length=200, pattern=r"^[A-Za-z_][\w.]*=[\w.,:+-]+$", description="ppo.learning_rate=log:1e-5..1e-2")
 ]
+
+
+class SweepStarted(Answer):
+    job: str
+    name: str
+    state: str
+    next: str
+
+
+class SweepShown(Answer):
+    name: str
+    status: str  # waiting, running, interrupted or finished
+    recipe: str | None = None
+    method: str | None = None
+    counts: dict[str, int] = Field(default_factory=dict)  # trials by state
+    best: dict[str, Any] | None = None  # trial, value, interval, overrides, runs
+    trials: list[dict[str, Any]] | None = None  # best first
+    told: str | None = None
 
 
 def sweep_start(
