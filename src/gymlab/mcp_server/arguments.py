@@ -6,9 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-Run = Annotated[
-    str, Field(min_length=1, max_length=128, description="Run id, unique beginning of one, @last or @best:ENV.")
-]
+Run = Annotated[str, Field(min_length=1, max_length=128, description="Run id, unique beginning, @last or @best:ENV.")]
 Checkpoint = Annotated[
     str, Field(min_length=1, max_length=160, description="RUN, RUN/best, RUN/last or RUN/50000; a bare RUN: its best.")
 ]

@@ -33,8 +33,10 @@ def find(lab: Lab, name: str) -> tuple[RunPaths | None, Job | None]:
     try:
         paths = lab.run(name)
     except UserError:
-        waiting = [job for job in queue.jobs() if job.open and job.run_id and job.run_id.startswith(name)]
-        if len(waiting) == 1 and name:
+        jobs = queue.jobs()
+        waiting = [job for job in jobs if job.open and job.run_id and job.run_id.startswith(name)]
+        waiting = waiting or [job for job in jobs if job.id == name and job.run_id is None]  # a sweep, a task
+        if len(waiting) == 1:
             return None, waiting[0]
         raise
     return paths, queue.of_run(paths.run_id)

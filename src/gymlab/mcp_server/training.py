@@ -81,7 +81,8 @@ async def wait(
     """Wait until a run has ended or a metric meets a condition; returns within 50 s either way, with the status."""
     condition = None if until == "finished" else _condition(until)
     deadline = time.monotonic() + timeout_s
-    await anyio.to_thread.run_sync(ensure_runner, lab.queue)
+    if lab.write:
+        await anyio.to_thread.run_sync(ensure_runner, lab.queue)
     while True:
         now = await anyio.to_thread.run_sync(standing, lab, run)
         if condition is not None and await anyio.to_thread.run_sync(_met, lab, run, condition):
@@ -94,7 +95,7 @@ async def wait(
 
 
 def stop(lab: Lab, run: Run) -> RunStatus:
-    """Stop a run: it finishes its update, writes a checkpoint and ends. One that waits is taken out of the queue."""
+    """Stop a run (or a job, by its number): it writes a checkpoint and ends. One that waits is taken out."""
     paths, job = find(lab, run)
     if job is not None and job.open:
         lab.queue.cancel(job.id)

@@ -25,13 +25,14 @@ DESCRIPTOR = "GYMLAB_QUEUE_LOCK"  # tells a job's process which descriptor holds
 _POLL_SECONDS = 0.2
 _BEAT_SECONDS = 5.0
 _TOLD_LETTERS = 300
+_started: dict[Path, int] = {}  # runners of this process's own, by runs folder
 
 
 def ensure_runner(queue: Queue) -> None:
     """See to it that somebody works through the queue. Two that come at once do no harm: the second ends at once."""
     if sys.platform == "win32":
         raise UserError("the queue needs Linux or macOS: train with --detach instead")
-    if queue.runner() is not None or not any(job.open for job in queue.jobs()):
+    if queue.runner() is not None or _starting(queue.root) or not any(job.open for job in queue.jobs()):
         return
     fd = open_append(queue.runner_log)
     try:
@@ -39,9 +40,24 @@ def ensure_runner(queue: Queue) -> None:
             [sys.executable, "-P", "-m", "gymlab", "queue", "run"], stdin=subprocess.DEVNULL, stdout=fd, stderr=fd,
             start_new_session=True, env={**os.environ, "GYMLAB_RUNS": str(queue.root)}, cwd=queue.root,
         )  # fmt: skip
+        _started[queue.root] = child.pid
         child.returncode = 0  # it outlives us, and Popen need not warn of that
     finally:
         os.close(fd)
+
+
+def _starting(root: Path) -> bool:
+    """Whether the runner that this process has started still lives: it takes a second until it has its lock."""
+    pid = _started.get(root)
+    if pid is None:
+        return False
+    try:
+        ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        ended = True
+    if ended:
+        _started.pop(root, None)
+    return not ended
 
 
 class Runner:
@@ -66,15 +82,23 @@ class Runner:
             while True:
                 with self.queue.change() as contents:
                     self._step(contents)
-                    if not any(job.open for job in contents.jobs):
-                        # Inside the change: whoever adds a job after it finds no runner and starts one.
-                        lock.release()
-                        break
+                if self._ended(lock):
+                    break
                 self._beat()
                 time.sleep(_POLL_SECONDS)
         finally:
             lock.release()
         return self._finish()
+
+    def _ended(self, lock: RunLock) -> bool:
+        """Let go where nothing is left; nobody adds a job meanwhile, and whoever does after it finds no runner."""
+        if any(job.open for job in self.queue.jobs()):
+            return False
+        with self.queue.change() as contents:
+            if any(job.open for job in contents.jobs):
+                return False
+            lock.release()
+            return True
 
     def _step(self, contents: Contents) -> None:
         for job in [job for job in contents.jobs if job.state == "running"]:
@@ -142,7 +166,8 @@ class Runner:
 
         done = [job for job in self.queue.jobs() if job.id in self._seen]
         lines = summary(self.queue.root, done)
-        files.write_text(self.queue.summary, "\n".join(["# The queue is done", "", *lines]) + "\n")
+        if done:  # else another runner has summed up
+            files.write_text(self.queue.summary, "\n".join(["# The queue is done", "", *lines]) + "\n")
         self.queue.heartbeat.unlink(missing_ok=True)
         return lines
 
