@@ -1,11 +1,16 @@
 """Malformed calls, unknown ids, path tricks, huge overrides, many calls at once: typed errors, and nothing left."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.mcp_server.lab import Lab
 from tests.mcp_server.client import Session
 from tests.queue.waiting import processes_of, until
+from tests.running import environment
 
 WRONG = {
     "an unknown tool": ("start_trainin", {}),
@@ -87,3 +92,22 @@ def test_code_by_reference_is_let_through_only_where_the_server_allows_it(tmp_pa
     assert strict.overrides(fine) == fine
     for recipe in ("CartPole-v1", "ALE/Pong-v5:rgb", "LunarLander-v3:ppo"):
         assert strict.recipe(recipe) == recipe
+
+
+def test_lines_that_are_no_messages_do_not_hurt_and_the_server_ends_with_its_client(tmp_path):
+    server = subprocess.Popen(
+        [sys.executable, "-m", "gymlab", "mcp"], cwd=tmp_path, env=environment(GYMLAB_RUNS=str(tmp_path / "runs")),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    about = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
+    garbage = ["not json", "{}", '{"jsonrpc": "2.0"}', "[1, 2]", '{"jsonrpc": "2.0", "id": 5, "method": 7}', "\x00\x01"]
+    for line in [*garbage, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})]:
+        server.stdin.write(line + "\n")
+    server.stdin.flush()
+    answers = (json.loads(line) for line in server.stdout)
+    found = next(answer for answer in answers if answer.get("id") == 1)
+    assert found["result"]["serverInfo"]["name"] == "gymlab"
+    server.communicate(timeout=60)  # closes its stdin
+    assert server.returncode == 0
+    assert processes_of(tmp_path / "runs") == []

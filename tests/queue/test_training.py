@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from gymlab.queue.jobs import Wish
+from gymlab.queue.runner import Runner
 from gymlab.queue.store import Queue
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
@@ -95,6 +97,14 @@ def test_an_external_agent_gets_its_prompt_as_a_file_and_no_shell_touches_its_wo
     assert "2 jobs: 1 done, 1 failed" in done.stdout
     assert (folder / "a; touch oops").read_text().startswith("# Next learning steps")
     assert not (folder / "oops").exists()
+
+
+def test_what_a_queued_command_prints_is_kept_without_its_secrets(queue, folder):
+    queue.add(Wish("explain", ("explain", "token=hush-hush-hush"), str(folder), retries=0))
+    Runner(queue).run()
+    kept = queue.log_of("1").read_text()
+    assert "token=***" in kept
+    assert "hush" not in kept + queue.jobs()[0].told
 
 
 def test_limits_are_shown_and_set_and_a_wrong_number_is_refused(cli):

@@ -16,6 +16,7 @@ from gymlab.queue.runner import DESCRIPTOR, ensure_runner
 from gymlab.queue.store import Queue
 from gymlab.runs import files
 from gymlab.runs.lock import lock_holder
+from gymlab.runs.output import redact_output
 from gymlab.runs.paths import RunPaths
 
 _BACKGROUND = "--in-background"  # as cli/detach.py has it: the output becomes a file, so it loses its secrets
@@ -54,6 +55,8 @@ def arguments(queue: Queue, job: Job) -> list[str]:
 
 def _gymlab(given: list[str]) -> int:
     sys.argv = ["gymlab", *given]
+    if _BACKGROUND not in given:  # which sees to it itself
+        redact_output(sys.argv)
     try:
         runpy.run_module("gymlab", run_name="__main__")
     except SystemExit as ended:

@@ -149,7 +149,8 @@ class Queue:
                 return contents.put(replace(job, state="cancelled", cancelled=True, ended=now(), told="was waiting"))
             if job.state == "running":
                 job = contents.put(replace(job, cancelled=True))
-                ask_to_end(job)
+                if self.alive(job):
+                    ask_to_end(job)
         return job
 
     def alive(self, job: Job) -> bool:
@@ -192,9 +193,14 @@ class Queue:
 
 def ask_to_end(job: Job) -> bool:
     """SIGTERM to a job's process: a training then writes a checkpoint and ends."""
-    if job.pid is None or job.start is None:
+    if job.pid is None:
         return False  # it is being started: who does so looks again
-    return platform.signal_process(job.pid, job.start, platform.TERMINATE)
+    if job.start is not None:
+        return platform.signal_process(job.pid, job.start, platform.TERMINATE)
+    with contextlib.suppress(OSError):  # a system that does not tell when a process began
+        os.kill(job.pid, platform.TERMINATE)
+        return True
+    return False
 
 
 def _data(contents: Contents) -> dict[str, Any]:
