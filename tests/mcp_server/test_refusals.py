@@ -65,8 +65,8 @@ def test_fifty_calls_at_once_are_all_answered(lived, session):
 @pytest.mark.slow
 def test_too_many_calls_that_need_a_process_are_told_to_come_back(lived, session):
     answers = session.together([("validate_recipe", {"recipe": "CartPole-v1:ppo"})] * 50)
-    assert {answer.kind for answer in answers if answer.error} <= {"busy"}
-    assert sum(not answer.error for answer in answers) >= 16
+    assert {answer.kind for answer in answers if answer.error} == {"busy"}
+    assert sum(not answer.error for answer in answers) >= 12
     until(lambda: not any("config" in line for line in processes_of(lived.folder / "runs")))
 
 

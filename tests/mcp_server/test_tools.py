@@ -8,7 +8,6 @@ import pytest
 
 from gymlab.mcp_server.server import READING, WRITING
 from tests.mcp_server.client import TINY, size
-from tests.queue.waiting import until
 
 KINDS = {"input", "run", "busy", "timeout", "internal"}
 
@@ -190,7 +189,8 @@ def test_a_sweep_goes_through_the_queue_and_its_results_come_best_first(session)
     order = {"recipe": "CartPole-v1:ppo", "space": ["ppo.learning_rate=1e-3,1e-2"], "overrides": TINY}
     started = session.call("sweep_start", name="two-rates", method="grid", budget="2k", key="sweep", **order)
     assert not started.error, started.text
-    until(lambda: session.call("queue").data["jobs"][-1]["state"] not in ("waiting", "running"), seconds=180)
+    while not (ended := session.call("wait", run=started.data["job"], timeout_s=50).data)["reached"]:
+        assert ended["status"]["status"] in ("queued", "running")
     status = session.call("sweep_status", name="two-rates").data
     assert (status["status"], status["counts"]["finished"]) == ("finished", 2), status
     trials = session.call("sweep_results", name="two-rates").data["trials"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 AUDIT = ".audit.jsonl"
 _AUDIT_BYTES = 5 * 2**20
-_THREADS = 16
+_THREADS = 64  # more than may wait for a process, so that quick calls never wait behind them
 
 
 class Picture(NamedTuple):

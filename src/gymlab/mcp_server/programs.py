@@ -16,7 +16,7 @@ from gymlab.mcp_server.lab import Lab
 from gymlab.runs.logs import plain
 
 SECONDS = 50.0  # clients give up after a minute
-_AT_ONCE, _WAITING = 2, 24
+_AT_ONCE, _WAITING = 2, 10  # the last of them is served before its client gives up
 _MOST_LETTERS = 1500
 _turn = threading.BoundedSemaphore(_AT_ONCE)
 _asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)

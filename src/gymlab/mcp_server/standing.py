@@ -99,7 +99,7 @@ def _queued(lab: Lab, job: Job) -> RunStatus:
     waiting = [other.id for other in lab.queue.jobs() if other.state == "waiting"]
     return RunStatus(
         run_id=job.run_id or "",
-        status=_QUEUED.get(job.state, job.state),
+        status="running" if job.state == "running" and job.run_id is None else _QUEUED.get(job.state, job.state),
         job=job.id,
         before=waiting.index(job.id) if job.id in waiting else None,
         told=job.told or None,
