@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from gymlab.core.errors import RunError, UserError
+from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.mcp_server.lab import Lab
 from gymlab.runs.logs import plain
 
@@ -23,8 +23,8 @@ _asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
 _alive: set[subprocess.Popen[str]] = set()
 
 
-class Busy(UserError):
-    """Too much was asked at once."""
+class Busy(GymlabError):
+    """Too much was asked at once; the input may be right."""
 
 
 class TooLong(RunError):
