@@ -34,7 +34,8 @@ POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
 def main(check: bool) -> int:
     """Write the pages, or only say which would change."""
     stale = []
-    for name, text in {"settings.md": settings_page(), "cli.md": cli_page(), "metrics.md": metrics_page()}.items():
+    pages = {"settings.md": settings_page, "cli.md": cli_page, "metrics.md": metrics_page, "mcp.md": mcp_page}
+    for name, text in {name: page() for name, page in pages.items()}.items():
         path = HERE / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
@@ -173,6 +174,13 @@ def metrics_page() -> str:
         metrics_table().rstrip().replace("### ", "## "),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def mcp_page() -> str:
+    """Every tool of the MCP server with its arguments and answer."""
+    from gymlab.mcp_server.pages import page
+
+    return f"{NOTICE}\n\n{page()}"
 
 
 def cli_page() -> str:

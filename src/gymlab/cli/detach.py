@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import io
 import json as json_module
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,8 +18,6 @@ if TYPE_CHECKING:
 
 MARK = "--in-background"  # hidden option of the process that is started; its value counts the words put in for it
 _POLL_SECONDS = 0.05
-_DRAIN_SECONDS = 1.0
-_LONGEST_LINE = 2**16
 
 
 def detach_new(root: Path, run_id: str | None, name: str, more: Sequence[str] = (), *, json: bool) -> None:
@@ -147,69 +141,8 @@ def typed_command() -> tuple[str, ...]:
     return (*argv[:mark], *argv[mark + 2 + int(argv[mark + 1]) :])
 
 
-class Redacting(io.TextIOBase):
-    """A stream without secrets, a line at a time: what goes to a file is kept."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out, self._line = out, ""
-
-    def write(self, text: str) -> int:
-        *whole, self._line = (self._line + text).split("\n")
-        if whole:
-            self._send("\n".join(whole) + "\n")
-        return len(text)
-
-    def flush(self) -> None:
-        if not self._out.closed:
-            self._send(self._line)
-            self._line = ""
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
-
-    def fileno(self) -> int:
-        return self._out.fileno()
-
-    def _send(self, text: str) -> None:
-        from gymlab.runs.redact import redact
-
-        if text:
-            self._out.write(redact(text))
-        self._out.flush()
-
-
 def redact_output() -> None:
-    """For the background process, whose output becomes a file: all of it loses its secrets.
+    """For the background process, whose output becomes a file: all of it loses its secrets."""
+    from gymlab.runs.output import redact_output as redact
 
-    What Python prints here goes straight to the file. What env processes and C code write to the descriptors, which
-    they share with us, goes through a pipe and a thread.
-    """
-    from gymlab.runs.redact import argv_secrets, keep_secret
-
-    keep_secret(argv_secrets(typed_command()))
-    file = os.dup(2)
-    sys.stdout, sys.stderr = (Redacting(open(file, "w", encoding="utf-8", closefd=False)) for _ in range(2))  # noqa: SIM115
-    reading, writing = os.pipe()
-    for fd in (1, 2):
-        os.dup2(writing, fd)
-    os.close(writing)
-    pump = threading.Thread(target=_pump, args=(reading, file), name="gymlab-output", daemon=True)
-    pump.start()
-    atexit.register(_drain, pump, file)
-
-
-def _pump(reading: int, file: int) -> None:
-    from gymlab.runs.redact import redact
-
-    with os.fdopen(reading, "rb") as source:
-        while line := source.readline(_LONGEST_LINE):  # progress bars write no line ends
-            with contextlib.suppress(OSError):  # a full disk must not stop those who write
-                os.write(file, redact(line.decode(errors="replace")).encode())
-
-
-def _drain(pump: threading.Thread, file: int) -> None:
-    """Let go of the pipe, so that the thread comes to its end; a process that still holds it is not waited for."""
-    for fd in (1, 2):
-        os.dup2(file, fd)
-    pump.join(_DRAIN_SECONDS)
+    redact(typed_command())

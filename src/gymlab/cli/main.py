@@ -19,14 +19,19 @@ from gymlab.cli import (
     explain,
     export,
     init,
+    mcp,
+    next_steps,
     play,
     pretrained,
+    queue,
     refs,
     report,
     results,
     runs,
     smoke,
     study,
+    sweep,
+    tasks,
     trace,
     train,
     tune_envs,
@@ -49,11 +54,13 @@ app.command("resume", rich_help_panel="Train")(train.resume)
 app.command("stop", rich_help_panel="Train")(control.stop)
 app.command("wait", rich_help_panel="Train")(control.wait)
 app.command("logs", rich_help_panel="Train")(control.logs)
+app.add_typer(queue.app, name="queue", rich_help_panel="Train")
 app.command("init", rich_help_panel="Train")(init.init)
 app.command("play", rich_help_panel="Look")(play.play)
 app.command("eval", rich_help_panel="Look")(evaluate.evaluate)
 app.command("report", rich_help_panel="Look")(report.report)
 app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
+app.command("next-steps", rich_help_panel="Tune")(next_steps.next_steps)
 app.command("video", rich_help_panel="Look")(video.video)
 app.command("inspect", rich_help_panel="Look")(web.inspect)
 app.command("web", rich_help_panel="Look")(web.web)
@@ -67,10 +74,13 @@ app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.command("bench", rich_help_panel="Tune")(bench.bench)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
+app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
 app.command("export", rich_help_panel="Share")(export.export)
+app.command("mcp", rich_help_panel="Share")(mcp.mcp)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
+app.command("tasks", rich_help_panel="Maintain")(tasks.tasks)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gymlab.cli.queueing import Order, queue_again, queue_new, seeds_of, written
 from gymlab.cli.sought import Sought, group_named, newest_interrupted, only_recipe
 from gymlab.cli.terminal import orderly
+from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
     from gymlab.experiment.result import Result
@@ -19,6 +21,10 @@ RecipeArgument = Annotated[
 ]
 Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, e.g. learning_rate=1e-3 n_envs=16.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Train in the background; return when training has begun.")]
+Queued = Annotated[bool, typer.Option("--queue", help="Put it into the queue and return; see `gymlab queue`.")]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="TEXT", help="With --queue: asked twice with one key, it is done once.")
+]
 Background = Annotated[int | None, typer.Option("--in-background", hidden=True)]
 Wandb = Annotated[
     str | None, typer.Option("--wandb", metavar="[=PROJECT]", help="Copy to Weights & Biases, e.g. --wandb=my-project.")
@@ -69,6 +75,8 @@ def train(
     wandb: Wandb = None,
     tensorboard: TensorBoard = False,
     detach: Detach = False,
+    queue: Queued = False,
+    key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
     jsonl: Jsonl = False,
@@ -79,6 +87,8 @@ def train(
     Example: gymlab train CartPole-v1:ppo learning_rate=1e-3 --seed 1
     """
     detach, json = _apart(detach, json, background)
+    if queue and resume is not None:
+        raise UserError("--queue with --resume: write `gymlab resume RUN --queue`")
     if resume is not None:
         _resume(
             resume, [*_keys(recipe), *(overrides or []), *(sets or [])], budget, run_id, full_budget=full_budget,
@@ -89,40 +99,60 @@ def train(
     if recipe is None:
         recipe = only_recipe()
     sought = Sought(recipe, overrides or [], sets or [], budget, engine, device, imports or [])
+    if queue:
+        if vmap is not None or jobs is not None:
+            raise UserError("--queue makes one job per seed: leave out --vmap and --jobs (`gymlab queue limits`)")
+        asked = written(
+            ("--tag", tag), ("--note", note), ("--init-from", init_from), ("--full-budget", full_budget),
+            ("--tensorboard", tensorboard), ("--wandb", wandb),
+        )  # fmt: skip
+        queue_new(Order(sought, seeds_of(seed, seeds), run_id, group, key, asked), json=json or jsonl)
+        return
+    output, trackers = _mode(quiet, json, jsonl), (wandb, tensorboard)
+    named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note}
     if seeds is not None or vmap is not None:
         from gymlab.cli.many import Grid, train_many
 
-        named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note, "init_from": init_from}
         grid = Grid(seed, seeds, vmap, jobs, group or run_id)
-        train_many(sought, grid, named, _mode(quiet, json, jsonl), detach=detach, trackers=(wandb, tensorboard))
+        train_many(sought, grid, {**named, "init_from": init_from}, output, detach=detach, trackers=trackers)
         return
+    _train_one(
+        sought, {**named, "seed": seed, "run_id": run_id, "group": group}, output, init_from, detach=detach,
+        trackers=trackers,
+    )  # fmt: skip
+
+
+def _train_one(
+    sought: Sought, named: dict[str, Any], output: str, init_from: str | None, *, detach: bool,
+    trackers: tuple[str | None, bool],
+) -> None:  # fmt: skip
     with orderly():
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
 
-        resolved = sought.resolve()
-        root, trackers = runs_folder(), choose_trackers(wandb, tensorboard)
+        json, resolved = output in ("json", "jsonl"), sought.resolve()
+        root, chosen = runs_folder(), choose_trackers(*trackers)
         source = None if init_from is None else select_checkpoint(init_from, root, default="best")
         if detach:
             from gymlab.cli.detach import detach_new
 
-            detach_new(root, run_id, resolved.recipe.name, json=json or jsonl)
+            detach_new(root, named["run_id"], resolved.recipe.name, json=json)
             return
         from gymlab.cli.detach import typed_command
         from gymlab.experiment.launch import train as launch
         from gymlab.experiment.session import Options
 
         options = Options(
-            seed, run_id, full_budget, tuple(tag or ()), group, note, typed_command(), trackers=trackers,
-            solved_at_source=resolved.solved_at_source, notes=tuple(resolved.notes),
+            **named, command=typed_command(), trackers=chosen, solved_at_source=resolved.solved_at_source,
+            notes=tuple(resolved.notes),
         )  # fmt: skip
-        screen = _screen(_mode(quiet, json, jsonl), resolved.notes)
-        with screen, _keys_of(_mode(quiet, json, jsonl)) as keys:
+        screen = _screen(output, resolved.notes)
+        with screen, _keys_of(output) as keys:
             result = launch(
                 resolved.recipe, options, root, watchers=[screen, keys], announce=screen.announce, init_from=source
             )
-        _finish(result, json=json or jsonl, quiet=quiet)
+        _finish(result, json=json, quiet=output == "quiet")
 
 
 def resume(
@@ -140,6 +170,8 @@ def resume(
     no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="Forget the optimiser's moments.")] = False,
     reschedule: Annotated[bool, typer.Option("--reschedule", help="Stretch schedules to the new budget.")] = False,
     detach: Detach = False,
+    queue: Queued = False,
+    key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
     jsonl: Jsonl = False,
@@ -152,6 +184,13 @@ def resume(
     detach, json = _apart(detach, json, background)
     if run is not None and "=" in run:  # a run's name holds none: it is the first override
         overrides, run = [run, *(overrides or [])], None
+    if queue:
+        more = written(
+            ("", overrides), ("--set", sets), ("--budget", budget), ("--full-budget", full_budget),
+            ("--no-optimizer", no_optimizer), ("--reschedule", reschedule),
+        )  # fmt: skip
+        queue_again(run, more, run_id, key, json=json or jsonl)
+        return
     _resume(
         run, [*(overrides or []), *(sets or [])], budget, run_id, full_budget=full_budget, no_optimizer=no_optimizer,
         reschedule=reschedule, output=_mode(quiet, json, jsonl), detach=detach,

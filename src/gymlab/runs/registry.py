@@ -45,8 +45,10 @@ def summarize(paths: RunPaths) -> Entry:
 
 
 def read_tags(paths: RunPaths) -> list[str]:
-    """The run's tags, from its folder."""
+    """The run's tags, from its folder: those it was started with until somebody changes them."""
     tags = read_record(paths.tags).get("tags")
+    if tags is None:
+        tags = read_record(paths.manifest).get("tags")
     return [str(tag) for tag in tags] if isinstance(tags, list) else []
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.envs.registration import register
 from gymlab.experiment import launch
+from gymlab.experiment.build import Parts
 from gymlab.experiment.launch import Make
+from gymlab.experiment.many.leash import Leash
 from gymlab.experiment.many.protocol import Failed, Finished, NotBegun, Report, Task
 from gymlab.experiment.many.reporter import Reporter
 from gymlab.experiment.result import Result
@@ -37,6 +39,12 @@ def last_report(task: Task, train: Callable[[], Result]) -> Report:
 def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] | None = None) -> Result:
     """A new run, or one that goes on, as `gymlab train` and `gymlab resume` have them. Evaluation may use `cores`."""
     root, trackers = Path(task.runs_root), Trackers(task.wandb, task.tensorboard)
+    leash = Leash(task.pause_at, stop_sick=task.stop_sick)
+
+    def announce(parts: Parts, notes: list[str]) -> None:
+        leash.announce(parts, notes)
+        reporter.announce(parts, notes)
+
     if task.resume:
         how = launch.Continuation(
             overrides=task.overrides,
@@ -48,7 +56,7 @@ def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] |
             evaluator_cores=cores,
         )
         return launch.resume(
-            RunPaths(root / task.run_id), how, watchers=[reporter], announce=reporter.announce, make=make
+            RunPaths(root / task.run_id), how, watchers=[reporter, leash], announce=announce, make=make
         )
     register(task.registered)
     options = Options(
@@ -59,8 +67,8 @@ def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] |
         read_run_text(task.recipe),
         options,
         root,
-        watchers=[reporter],
-        announce=reporter.announce,
+        watchers=[reporter, leash],
+        announce=announce,
         init_from=None if task.init_from is None else select_checkpoint(task.init_from, root, default="best"),
         make=make,
     )

@@ -28,6 +28,8 @@ class Task:
     command: tuple[str, ...] = ()
     solved_at_source: str | None = None
     init_from: str | None = None
+    pause_at: int | None = None  # env_steps: evaluate there and end the session, to be gone on with
+    stop_sick: bool = False  # end the session at the first critical alert
     wandb: str | None = None  # the project
     tensorboard: bool = False
 

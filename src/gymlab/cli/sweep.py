@@ -1,0 +1,183 @@
+"""`gymlab sweep`: try many settings, never lose a trial, and write the best out."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gymlab.cli.terminal import orderly
+
+if TYPE_CHECKING:
+    from gymlab.sweeps.ledger import Ledger
+
+
+class _WithRecipe(TyperGroup):
+    """`gymlab sweep RECIPE ...` begins a sweep: what is none of the words below is the recipe."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help",):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_WithRecipe, no_args_is_help=True, help="Try many settings of a recipe: gymlab sweep RECIPE ...")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
+Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Runs at once; default: as many as there are cores.")]
+Storage = Annotated[str | None, typer.Option(metavar="URL", help="Database, e.g. sqlite:///s.db; default: a journal.")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Also do the trials of other machines, which must have ended.")
+]
+
+
+@app.command()
+def start(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT] or FILE.yaml[:VARIANT].")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides of all trials.")
+    ] = None,
+    space: Annotated[
+        list[str] | None,
+        typer.Option("--space", metavar="KEY=...", help="1,2,3 or 0.1..0.9, log:1e-5..1e-2, int:1..5; again for more."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="grid, random, tpe or cma.")] = "tpe",
+    prune: Annotated[str, typer.Option(help="none, halving or median: give worse trials up early.")] = "none",
+    trials: Annotated[int | None, typer.Option(min=1, help="How many; default 20, of a grid all.")] = None,
+    seeds: Annotated[str, typer.Option(metavar="K|A..B|A,B", help="Runs of each trial; its score is their IQM.")] = "1",
+    budget: Annotated[str | None, typer.Option(help="Of each run, e.g. 50k; default: the recipe's.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Trials decided on together; they do not wait for each other.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the sweep; its runs are NAME-tTRIAL-sSEED.")] = None,
+    storage: Storage = None,
+    init_from: Annotated[
+        str | None, typer.Option("--from", metavar="RUN[/CHECKPOINT]", help="Every run starts from this policy.")
+    ] = None,
+    vmap: Annotated[bool, typer.Option("--vmap", help="A round is one compiled program: for GPUs.")] = False,
+    until_solved: Annotated[bool, typer.Option("--until-solved", help="Stop runs when solved.")] = False,
+    stop_sick: Annotated[bool, typer.Option("--stop-sick", help="Give a trial up at a critical alert.")] = False,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Begin a sweep, or go on with one where the same command was interrupted.
+
+    Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
+    """
+    with orderly("before the sweep began"):
+        from gymlab.cli.many import parse_seeds
+        from gymlab.recipes.settings_file import runs_folder
+        from gymlab.sweeps.ledger import open_ledger
+        from gymlab.sweeps.start import Wanted, known_plan, make_plan
+
+        wanted = Wanted(
+            recipe, tuple(overrides or ()), tuple(space or ()), tuple(parse_seeds(seeds)), method, prune, trials,
+            batch, budget, seed, name, storage, init_from, vmap, until_solved, stop_sick,
+        )  # fmt: skip
+        plan, notes = make_plan(wanted, runs_folder())
+        for note in [] if quiet else notes:
+            typer.echo(note, err=True)
+        _take_part(open_ledger(runs_folder(), known_plan(plan, runs_folder())), workers, quiet=quiet, json=json)
+
+
+@app.command()
+def resume(
+    name: Name,
+    storage: Storage = None,
+    take_over: TakeOver = False,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Go on with a sweep: trials that were under way go on from their runs' last checkpoints.
+
+    Example: gymlab sweep resume my-sweep
+    """
+    with orderly("before the sweep went on"):
+        _take_part(_ledger(name, storage), workers, quiet=quiet, json=json, take_over=take_over)
+
+
+@app.command()
+def join(
+    name: Name, storage: Storage = None, workers: Workers = None, quiet: Quiet = False, json: Json = False
+) -> None:
+    """Help with a sweep that another process or machine does; no trial is done twice.
+
+    Example: gymlab sweep join my-sweep --storage postgresql://host/sweeps
+    """
+    with orderly("before the sweep was joined"):
+        _take_part(_ledger(name, storage), workers, quiet=quiet, json=json)
+
+
+@app.command()
+def status(name: Name, storage: Storage = None, json: Json = False) -> None:
+    """Say how far a sweep is and what its best trial is.
+
+    Example: gymlab sweep status my-sweep --json
+    """
+    from gymlab.sweeps import tell
+
+    ledger = _ledger(name, storage)
+    rows = ledger.rows()
+    if json:
+        _print(tell.status(ledger.plan, rows))
+        return
+    typer.echo(tell.headline(ledger.plan, rows))
+    typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+
+
+@app.command()
+def results(name: Name, storage: Storage = None, json: Json = False) -> None:
+    """List the trials of a sweep, the best first.
+
+    Example: gymlab sweep results my-sweep
+    """
+    from gymlab.sweeps import tell
+
+    ledger = _ledger(name, storage)
+    rows = ledger.rows()
+    if json:
+        _print(tell.results(ledger.plan, rows))
+        return
+    typer.echo("\n".join([tell.headline(ledger.plan, rows), *tell.table(ledger.plan, rows)]))
+    typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+
+
+def _ledger(name: str, storage: str | None) -> Ledger:
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.sweeps.ledger import join_ledger
+
+    return join_ledger(runs_folder(), name, storage)
+
+
+def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, take_over: bool = False) -> None:
+    from gymlab.cli.detach import typed_command
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.sweeps import tell
+    from gymlab.sweeps.start import take_part
+
+    output = "json" if json else "quiet" if quiet else "people"
+    outcome = take_part(
+        ledger, runs_folder(), workers=workers, output=output, command=typed_command(), take_over=take_over
+    )
+    if json:
+        _print(tell.results(outcome.plan, outcome.rows))
+    elif not quiet:
+        typer.echo("\n".join([tell.headline(outcome.plan, outcome.rows), *tell.table(outcome.plan, outcome.rows)]))
+        typer.echo("\n".join(tell.best_lines(outcome.plan, outcome.rows)))
+        verb = "best" if outcome.complete else "resume"
+        typer.echo(f"next: gymlab sweep {verb} {outcome.plan.name}")
+    if outcome.exit_code:
+        raise typer.Exit(outcome.exit_code)
+
+
+def _print(value: Any) -> None:
+    from gymlab.runs.files import strict_json
+
+    typer.echo(json_module.dumps(json_module.loads(strict_json(value))))

@@ -1,0 +1,69 @@
+"""`gymlab tasks`: a list of things to do overnight, through the queue."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.queue.jobs import Wish
+    from gymlab.queue.tasks import Agent, Command, Train
+
+
+def tasks(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML list: smoke, results, sweep, train, agent ...")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until they are done, and sum up.")] = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Only check the file and say what would be done.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put the tasks of a file into the queue, in their order: the whole file is checked first.
+
+    Example: gymlab tasks night.yaml --wait
+    """
+    from gymlab.cli import queue
+    from gymlab.cli.queueing import put_in
+    from gymlab.queue.tasks import read_tasks
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.files import strict_json
+
+    wishes = [wish for task in read_tasks(file) for wish in _wishes(task)]
+    if dry:
+        told = [wish.title for wish in wishes]
+        typer.echo(strict_json({"jobs": told}) if json else "\n".join(told))
+        return
+    jobs = put_in(runs_folder(), wishes, json=json and not wait)
+    if wait:
+        queue.wait([job.id for job in jobs], timeout=None, as_json=json)
+
+
+def _wishes(task: Train | Command | Agent) -> list[Wish]:
+    from gymlab.queue.jobs import Wish
+    from gymlab.queue.tasks import Agent, Train
+
+    if isinstance(task, Train):
+        return _trainings(task)
+    if isinstance(task, Agent):
+        prompts = {None: (), "next-steps": ("next-steps",), "diagnose": ("diagnose", task.run)}
+        title = f"agent {' '.join(task.command)}"[:120]
+        return [
+            Wish(
+                title, task.command, os.getcwd(), program=True, retries=task.retries, prompt=prompts[task.prompt],
+                minutes=task.minutes,
+            )
+        ]  # fmt: skip
+    return [Wish(" ".join(task.arguments) + " all" * (len(task.arguments) == 1), task.arguments, os.getcwd())]
+
+
+def _trainings(task: Train) -> list[Wish]:
+    from gymlab.cli.many import parse_seeds
+    from gymlab.cli.queueing import Order, train_wishes, written
+    from gymlab.cli.sought import Sought
+    from gymlab.recipes.settings_file import runs_folder
+
+    sought = Sought(task.recipe, list(task.overrides), [], task.budget, None, None, [])
+    options = written(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))
+    order = Order(sought, parse_seeds(task.seeds), None, task.group, None, options)
+    return train_wishes(runs_folder(), order)

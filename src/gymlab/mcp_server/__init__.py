@@ -1,0 +1,1 @@
+"""`gymlab mcp`: the lab as typed tools for coding agents. Never imports JAX: what needs it runs as a command."""
