@@ -30,6 +30,7 @@ from gymlab.cli import (
     train,
     tune_envs,
     video,
+    web,
 )
 
 app = typer.Typer(
@@ -53,6 +54,8 @@ app.command("eval", rich_help_panel="Look")(evaluate.evaluate)
 app.command("report", rich_help_panel="Look")(report.report)
 app.command("diagnose", rich_help_panel="Look")(diagnose.diagnose)
 app.command("video", rich_help_panel="Look")(video.video)
+app.command("inspect", rich_help_panel="Look")(web.inspect)
+app.command("web", rich_help_panel="Look")(web.web)
 app.command("explain", rich_help_panel="Look")(explain.explain)
 app.command("trace", rich_help_panel="Look")(trace.trace)
 app.add_typer(runs.app, name="runs", rich_help_panel="Look")

@@ -1,0 +1,47 @@
+"""`gymlab web` and `gymlab inspect`: the pages in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Host = Annotated[str, typer.Option(help="Address to listen at; beyond 127.0.0.1 a token is demanded.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="GYMLAB_WEB_TOKEN", help="What the address must hold, once, to be let in.")
+]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")]
+
+
+def web(host: Host = "127.0.0.1", port: Port = 0, token: Token = None, open_browser: Open = True) -> None:
+    """Watch, compare and control runs in the browser: a local page that reads the runs folder.
+
+    Example: gymlab web
+    """
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.web.serve import serve
+
+    serve(runs_folder(), host=host, port=port, token=token, open_browser=open_browser, say=typer.echo)
+
+
+def inspect(
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="Id, unique beginning, path, @last or @best:ENV.")
+    ] = "@last",
+    host: Host = "127.0.0.1",
+    port: Port = 0,
+    token: Token = None,
+    open_browser: Open = True,
+) -> None:
+    """Walk through an episode of a run's policy in the browser: what it saw, did, expected and got.
+
+    Example: gymlab inspect @last
+    """
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.select import select_run
+    from gymlab.web.serve import serve
+
+    paths = select_run(run, runs_folder())
+    target = f"/inspect/{paths.run_id}"
+    serve(paths.root.parent, host=host, port=port, token=token, open_browser=open_browser, path=target, say=typer.echo)
