@@ -89,7 +89,7 @@ class Inspector:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
         self._questions = Questions("gymlab.inspector.worker")
         self._names = (f"e{number}" for number in itertools.count())
-        self.facts: Future[dict[str, Any]] = self._questions.ask("open", run=str(run), folder=str(self.folder))
+        self.facts: Future[Mapping[str, Any]] = self._questions.ask("open", run=str(run), folder=str(self.folder))
 
     def episode(self, asked: Asked, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
         """Play an episode; `table_of` makes a table of the answer."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PAGES: tuple[str, ...] = (
     "runs",
-    # "inspector" and "playground" stand here once their modules are there: /inspect/{run_id} and /playground
+    "inspector",
 )
 
 
