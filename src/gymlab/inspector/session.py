@@ -49,7 +49,7 @@ class Session:
     def facts(self) -> dict[str, Any]:
         """What a page must know before any episode."""
         settings, space = self.recipe.env, self.stage.spaces.observation
-        labels = settings.observations or ()
+        labels = settings.observations or _own_names(self.stage.env)
         raw = self.stage.engine(0).spaces.observation
         index = read_index(self._paths)
         return {
@@ -130,6 +130,11 @@ class Session:
 
     def close(self) -> None:
         self.stage.close()
+
+
+def _own_names(env: Any) -> tuple[str, ...]:
+    """What a wrapper of ours calls the numbers that it gives."""
+    return tuple(env.get_wrapper_attr("names")) if env.has_wrapper_attr("names") else ()
 
 
 def _actions(space: Any) -> dict[str, Any]:

@@ -204,6 +204,13 @@ def _first(tree: Tree) -> Tree:
     return jax.tree.map(lambda x: np.array(x[0]), tree.obs if isinstance(tree, Masked) else tree)
 
 
+def _same(one: Tree, two: Tree) -> bool:
+    """Whether transforms have left an observation as it was."""
+    if str(jax.tree.structure(one)) != str(jax.tree.structure(two)):
+        return False
+    return all(map(np.array_equal, jax.tree.leaves(one), jax.tree.leaves(two)))
+
+
 def _thought(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree | None) -> Thought:
     spread: dict[str, Any] = {
         name: plain(_first(outlook[name])) for name in ("mean", "std", "choices") if name in outlook
@@ -212,7 +219,7 @@ def _thought(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree 
         spread,
         float(decision.log_prob[0]),
         float(outlook["entropy"][0]) if "entropy" in outlook else _NAN,
-        None if raw is None else _first(raw),
+        None if raw is None or _same(raw, obs) else _first(raw),
         _first(outlook["seen"]) if "seen" in outlook else None,
         np.array(obs.mask[0]) if isinstance(obs, Masked) else None,
     )

@@ -63,7 +63,7 @@ class Looking:
         return self.file(files[self.step]) if self.step < len(files) else ""
 
     def file(self, name: str) -> str:
-        return f"/inspect-files/{self.token}/{name}"
+        return f"/worker-files/{self.token}/{name}"
 
     @property
     def text(self) -> str:

@@ -70,7 +70,7 @@ def options(table: Table) -> dict[str, Any]:
     steps = [row["step"] for row in table.rows]
     grids, x_axes, y_axes, series = [], [], [], []
     for place, (panel, columns) in enumerate(_PANELS):
-        grids.append({"left": 52, "right": 12, "top": 30 + place * _HEIGHT, "height": _HEIGHT - 24})
+        grids.append({"left": 52, "right": 12, "top": 40 + place * _HEIGHT, "height": _HEIGHT - 28})
         last = place == len(_PANELS) - 1
         x_axes.append({"type": "value", "gridIndex": place, "min": 0, "max": max(1, len(steps) - 1),
                        "axisLabel": {**_SMALL, "show": last}, "splitLine": {"show": False}})  # fmt: skip
@@ -93,7 +93,7 @@ def options(table: Table) -> dict[str, Any]:
         "tooltip": {"trigger": "axis", "confine": True, "textStyle": {"fontSize": 11}},
         "legend": {"type": "scroll", "top": 0, "textStyle": _SMALL, "itemHeight": 8},
         "title": [
-            {"text": panel, "left": 56, "top": 28 + place * _HEIGHT, "textStyle": {**_SMALL, "fontWeight": "normal"}}
+            {"text": panel, "left": 56, "top": 21 + place * _HEIGHT, "textStyle": {**_SMALL, "fontWeight": "normal"}}
             for place, (panel, _) in enumerate(_PANELS)
         ],
     }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PAGES: tuple[str, ...] = (
     "runs",
     "inspector",
+    "playground",
 )
 
 

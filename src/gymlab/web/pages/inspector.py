@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nicegui import app, ui
+from nicegui import ui
 
 from gymlab.core.errors import GymlabError
+from gymlab.inspector.client import Inspector
 from gymlab.inspector.table import episode_text
 from gymlab.runs.registry import Registry
 from gymlab.web.frame import frame
 from gymlab.web.inspect.asking import Asking
-from gymlab.web.inspect.desk import Desk, add_route
+from gymlab.web.inspect.desk import Desk, desk_of
 from gymlab.web.inspect.html import STYLE
 from gymlab.web.inspect.looking import Looking
 from gymlab.web.inspect.mattering import Mattering
@@ -31,9 +32,7 @@ _MOST_RUNS = 50
 
 def register(site: Site, front: FastAPI) -> None:
     """`/inspect` lists runs, `/inspect/RUN` opens one."""
-    desk = Desk()
-    add_route(front, desk)
-    app.on_shutdown(desk.end_all)
+    desk = desk_of(front)
     site.add_link("Inspect", "/inspect", "manage_search")
 
     @ui.page("/inspect")
@@ -60,7 +59,8 @@ def _choose(site: Site) -> None:
 async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
     ui.add_css(STYLE)
     try:
-        token, inspector = desk.start(site.run(run_id).root)
+        root = site.run(run_id).root
+        token, inspector = desk.take(lambda: Inspector(root))
     except GymlabError as error:
         ui.label(str(error))
         return
