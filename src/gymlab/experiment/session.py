@@ -31,6 +31,7 @@ from gymlab.features.report import Report
 from gymlab.features.score import Score
 from gymlab.features.skips import Skips
 from gymlab.features.status import StatusFile
+from gymlab.features.steering import Steering
 from gymlab.features.stop_request import StopRequest
 from gymlab.recipes.keys import default_settings, settings_of
 from gymlab.recipes.schema import Recipe, Steps
@@ -110,7 +111,7 @@ class Session:
         ):
             updates = self.parts.plan.updates
             record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)
-            features = [*self._features(record), *judges, log_file, StopRequest(paths), tracker, video]
+            features = [*self._features(record), *judges, log_file, StopRequest(paths), Steering(paths), tracker, video]
             restore_features(features, start.features)
             barrier = self._barrier(record, start.horizon or self.recipe.budget)
             loop = Loop(self.parts.program, self.parts.plan, features, barrier)

@@ -56,7 +56,9 @@ class Keys(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if self._keyboard is None:
             return
-        if isinstance(event, Stopping):
+        if isinstance(event, PauseWanted):
+            self._paused = event.paused  # somebody else may have asked
+        elif isinstance(event, Stopping):
             self._keyboard.restore()
             self._keyboard = None
         elif isinstance(event, Updated | Paused) and time.monotonic() - self._looked >= LOOK_SECONDS:

@@ -16,6 +16,7 @@ from gymlab.training.events import (
     Event,
     Feature,
     Measured,
+    Paused,
     Recorded,
     Started,
     Stopping,
@@ -63,7 +64,7 @@ class Record(Feature):
             row = self._thinning.so_far(self._newest)
             self._measured(row.clock, row.metrics, alone=True)
             self._writer.add_histograms(row.clock.updates, row.histograms)
-        elif isinstance(event, Ended):
+        elif isinstance(event, Ended | Paused):  # who pauses wants to look
             self.commit()
         self._spent += time.perf_counter() - began
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from gymlab.core.errors import GymlabError
 from gymlab.core.metrics.bounds import Context, bounds
 from gymlab.runs.facts import read_facts
-from gymlab.runs.report import build_report, write_report
+from gymlab.runs.report import build_report, write_bounds, write_report
 from gymlab.runs.store import RunStore
-from gymlab.training.events import Control, Ended, Event, Feature
+from gymlab.training.events import Control, Ended, Event, Feature, Measured, Recorded
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +26,24 @@ class Report(Feature):
         self, store: RunStore, settings: Mapping[str, Any], defaults: Mapping[str, Any], context: Context
     ) -> None:
         self._store, self._settings, self._defaults, self._context = store, settings, defaults, context
+        self._noted: set[str] = set()
 
     def __call__(self, event: Event, control: Control) -> None:
-        if isinstance(event, Ended):
+        if isinstance(event, Recorded | Measured):
+            self._note_bounds(event.rows[-1].metrics if isinstance(event, Recorded) else event.metrics)
+        elif isinstance(event, Ended):
             # The status and the last rows are written by others who are told of the end: the report comes after them.
             control.emit(ReportWanted(event.clock))
         elif isinstance(event, ReportWanted):
             self._write()
+
+    def _note_bounds(self, names: Iterable[str]) -> None:
+        """Whenever something new is measured: pages draw how far it can go while the run still trains."""
+        if self._noted.issuperset(names):
+            return
+        self._noted.update(names)
+        with suppress(GymlabError, OSError):
+            write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._noted)})
 
     def _write(self) -> None:
         try:

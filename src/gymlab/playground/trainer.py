@@ -29,7 +29,8 @@ class Trainer:
             raise UserError(f"unknown game '{game}': {suggestion(game, GAMES)}")
         chosen = GAMES[game]
         self.parts = build(resolve(chosen.recipe, chosen.overrides).recipe, seed)
-        self._compiled_before = compilations()
+        self.compilations = 0  # by updates; those of anything else do not count
+        compilations()
         start = self.parts.plan.hyperparameters(0)
         self.values = {name: float(x) for name, x in zip(self.parts.plan.hp_names, start, strict=True)}
         self.updates, self._pace = 0, 0.0
@@ -47,9 +48,10 @@ class Trainer:
         """Some updates, and what they came to."""
         count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
         table = np.tile(np.array(list(self.values.values()), np.float32), (count, 1))
-        before, began = self.policy, time.perf_counter()
+        before, compiled, began = self.policy, compilations(), time.perf_counter()
         done = self.parts.program.advance(self.state, self.updates, table, math.inf)
         self._pace = 0.0 if self.updates == 0 else (time.perf_counter() - began) / len(done.rows)
+        self.compilations += compilations() - compiled
         first, self.state = self.updates, done.state
         self.updates += len(done.rows)
         size = self.parts.plan.steps_per_update * self.parts.plan.n_envs
@@ -58,7 +60,7 @@ class Trainer:
             "env_steps": self.updates * size,
             "rows": [[(first + i + 1) * size, *map(_number, map(row.get, SHOWN))] for i, row in enumerate(done.rows)],
             "moved": distance(before, self.policy),
-            "compilations": compilations() - self._compiled_before,
+            "compilations": self.compilations,
             "values": dict(self.values),
         }
 

@@ -21,7 +21,9 @@ NAME = "gymlab.toml"
 _LISTS = ("recipe_folders", "imports")
 _VARIABLES = {"runs": "GYMLAB_RUNS", "cache": "GYMLAB_CACHE"}
 OVERRIDES = "overrides"
-KEYS = ("runs", "cache", "recipe_folders", "imports", OVERRIDES)
+LLM = "llm"
+_LLM_KEYS = ("url", "model", "kind", "key_env")
+KEYS = ("runs", "cache", "recipe_folders", "imports", LLM, OVERRIDES)
 
 
 class Setting(NamedTuple):
@@ -50,6 +52,11 @@ def recipe_folders() -> list[Path]:
 def imports() -> tuple[str, ...]:
     """Modules to import before an env is looked up."""
     return tuple(_setting("imports").value)
+
+
+def llm_settings() -> dict[str, str]:
+    """Which language model reviews runs: `url`, `model`, `kind` and the variable that holds its key."""
+    return dict(_setting(LLM).value)
 
 
 def overrides(name: str) -> list[tuple[str, Place]]:
@@ -93,7 +100,9 @@ def _setting(key: str) -> Setting:
         values = _read(path)
         if key in values:
             return Setting(key, values[key], str(path))
-    default: Any = [] if key in _LISTS else "runs" if key == "runs" else str(_user_cache() / "gymlab")
+    default: Any = (
+        [] if key in _LISTS else {} if key == LLM else "runs" if key == "runs" else str(_user_cache() / "gymlab")
+    )
     return Setting(key, default, "default")
 
 
@@ -126,9 +135,21 @@ def _fault(key: str, value: Any) -> str:
     if key == OVERRIDES:
         fits = isinstance(value, dict) and all(_is_list(item) for item in value.values())
         return "" if fits else f'expected "ENV:VARIANT" = ["key=value", ...], got {value!r}'
+    if key == LLM:
+        return _llm_fault(value)
     if key in _LISTS:
         return "" if _is_list(value) else f"expected a list of texts, got {value!r}"
     return "" if isinstance(value, str) and value else f"expected a path, got {value!r}"
+
+
+def _llm_fault(value: Any) -> str:
+    if not isinstance(value, dict) or not all(isinstance(item, str) and item for item in value.values()):
+        return f'expected url = "https://..." and model = "...", got {value!r}'
+    unknown = next((key for key in value if key not in _LLM_KEYS), None)
+    if unknown is not None:
+        return f"unknown key {unknown!r}: {suggestion(unknown, _LLM_KEYS)}"
+    kinds = ("openai", "anthropic")
+    return "" if value.get("kind", "openai") in kinds else f"kind: {suggestion(value['kind'], kinds)}"
 
 
 def _is_list(value: Any) -> bool:
@@ -136,7 +157,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _anchored(key: str, value: Any, folder: Path) -> Any:
-    if key in ("imports", OVERRIDES):
+    if key in ("imports", LLM, OVERRIDES):
         return value
     if key == "recipe_folders":
         return [str(folder / Path(item).expanduser()) for item in value]

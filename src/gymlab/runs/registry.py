@@ -39,7 +39,7 @@ def summarize(paths: RunPaths) -> Entry:
         "best_return": summary.get("best_return"),
         "solved": summary.get("solved"),
         "group": manifest.get("group"),
-        "note": manifest.get("note"),
+        "note": read_note(paths, manifest),
         "tags": read_tags(paths),
     }
 
@@ -48,6 +48,12 @@ def read_tags(paths: RunPaths) -> list[str]:
     """The run's tags, from its folder."""
     tags = read_record(paths.tags).get("tags")
     return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+def read_note(paths: RunPaths, manifest: Mapping[str, Any]) -> str | None:
+    """What was noted about the run: since then, or when it was started."""
+    note = read_record(paths.tags).get("note", manifest.get("note"))
+    return str(note) if note else None
 
 
 class Registry:
@@ -115,11 +121,20 @@ class Registry:
 
         def both(entries: list[Entry]) -> list[Entry]:
             tags = change(read_tags(paths))
-            files.write_json(paths.tags, {"tags": tags})
+            files.write_json(paths.tags, {**read_record(paths.tags), "tags": tags})
             return _put(entries, summarize(paths))
 
         self._change(both)
         return read_tags(paths)
+
+    def set_note(self, paths: RunPaths, note: str) -> None:
+        """Change what is noted about a run, in its folder and here."""
+
+        def both(entries: list[Entry]) -> list[Entry]:
+            files.write_json(paths.tags, {"tags": read_tags(paths), "note": note})
+            return _put(entries, summarize(paths))
+
+        self._change(both)
 
     def reindex(self) -> list[Entry]:
         """Rebuild the file from the run folders."""

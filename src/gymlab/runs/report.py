@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,11 +72,27 @@ def write_report(paths: RunPaths, report: Report) -> None:
     files.write_text(paths.inside(report_json(paths)), files.strict_json(report.data) + "\n")
 
 
+def bounds_json(paths: RunPaths) -> Path:
+    """Where a run that has no report yet notes how far its metrics can go."""
+    return paths.root / "bounds.json"
+
+
+def write_bounds(paths: RunPaths, limits: Mapping[str, Limits]) -> None:
+    """For those who watch: bounds follow from spaces, which nobody else knows."""
+    files.write_text(paths.inside(bounds_json(paths)), files.strict_json(dict(limits)) + "\n", durable=False)
+
+
 def known_bounds(facts: Facts) -> dict[str, Limits]:
     """Bounds of a run's metrics: what its report wrote down, else what its settings tell."""
-    noted = read_record(report_json(facts.paths)).get("bounds")
-    found = {name: bounds(name, context_of(facts.settings)) for name in facts.measured.names}
-    for name, pair in (noted if isinstance(noted, dict) else {}).items():
+    return bounds_of(facts.paths, facts.settings, facts.measured.names)
+
+
+def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Limits]:
+    """The same for those who have not read the whole run."""
+    reported = read_record(report_json(paths)).get("bounds")
+    noted = {**read_record(bounds_json(paths)), **(reported if isinstance(reported, dict) else {})}
+    found = {name: bounds(name, context_of(settings)) for name in names}
+    for name, pair in noted.items():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float | None) for x in pair):
             low, high = pair
             found[name] = (-math.inf if low is None else float(low), math.inf if high is None else float(high))

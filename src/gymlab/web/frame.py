@@ -20,8 +20,11 @@ _STYLE = """
 .gl-card { border: 1px solid rgba(128,128,128,.3); border-radius: 6px; padding: 0.6rem; min-width: 0; }
 .gl-mono { font-family: ui-monospace, monospace; font-size: 0.8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 .gl-faint { opacity: .7; font-size: .85rem; }
-.gl-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .75rem; }
+.gl-charts { display: grid; width: 100%; gap: .75rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); }
 .nicegui-content { padding: 0; }
+.gl-page .q-expansion-item .q-expansion-item__content > * { padding: 0.25rem 0; }
+.gl-page .q-tabs { max-width: 100%; }
 :focus-visible { outline: 2px solid #5898d4; outline-offset: 1px; }
 body.body--light .q-header { background: #2c4a63; }
 body.body--dark .q-header { background: #1d2a35; }

@@ -21,6 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 2**20  # of a request's body, or of one websocket message
+_LONGEST_QUERY = 8192
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, never bound to unasked
 _HEADERS = {
@@ -57,6 +58,8 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
+            if len(scope.get("query_string", b"")) > _LONGEST_QUERY:
+                raise _Refused(414, f"more than {_LONGEST_QUERY} bytes of query")
             self._check_host(headers)
             self._check_origin(scope, headers)
             if scope["type"] == "http" and self._brings_token(scope):

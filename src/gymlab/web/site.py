@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gymlab.core.errors import UserError
 from gymlab.runs.paths import RunPaths, run_paths
+from gymlab.web.series import SeriesCache
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Site:
 
     runs_dir: Path
     links: list[Link] = field(default_factory=list)
+    series: SeriesCache = field(default_factory=SeriesCache)
 
     def add_link(self, title: str, path: str, icon: str) -> None:
         """Put a page into the navigation, after those that are there."""

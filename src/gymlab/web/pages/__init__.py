@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 PAGES: tuple[str, ...] = (
     "runs",
+    "run",
+    "compare",
     "inspector",
     "playground",
+    "files",
 )
 
 

@@ -88,7 +88,7 @@ async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
 def _build(looking: Looking) -> Asking:
     """All parts, from top to bottom."""
     with ui.row().classes("w-full items-center gap-3"):
-        ui.link(f"{looking.facts['recipe']}", f"/runs/{looking.run_id}")
+        ui.link(f"{looking.facts['recipe']}", f"/run/{looking.run_id}")
         Summary(looking)
     asking = Asking(looking)
     with ui.row().classes("w-full items-stretch gap-3"):

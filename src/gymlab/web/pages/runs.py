@@ -1,17 +1,66 @@
-"""All runs of the folder."""
+"""All runs of the folder: a table that can be sorted and filtered, and what can be done with those chosen."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from asyncio import to_thread
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
-from gymlab.runs.registry import Registry
 from gymlab.web.frame import frame
+from gymlab.web.runs_table import Row, RunsTable, by_recipe
+from gymlab.web.selection import Selection
 from gymlab.web.site import Site
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+_LOOK_SECONDS = 1.0
+_RECHECK = 5  # looks: a killed run changes no file
+_NUMBER = (
+    "p => p.value == null ? '' : Math.abs(p.value) >= 1e6 ? (p.value / 1e6).toPrecision(4) + 'M' "
+    ": String(+(+p.value).toFixed(2))"
+)
+_TIME = (
+    "p => p.value == null ? '' : p.value >= 3600 ? (p.value / 3600).toFixed(1) + ' h' "
+    ": p.value >= 60 ? (p.value / 60).toFixed(1) + ' min' : p.value.toFixed(0) + ' s'"
+)
+_STATUS = {"running": "#4c8bc9", "finished": "#3fa66b", "stopped": "#d9822b", "crashed": "#c0504d", "failed": "#c0504d"}
+_STYLE = "p => ({color: " + str(_STATUS) + "[p.value] || 'inherit', fontWeight: 600})"
+_ALERTS = "p => p.value ? ({color: '#d9822b', fontWeight: 600}) : null"
+
+
+def _column(name: str, title: str, width: int, **more: Any) -> dict[str, Any]:
+    return {"field": name, "headerName": title, "width": width, **more}
+
+
+_COLUMNS = [
+    _column("id", "run", 250, tooltipField="id"),
+    _column("status", "status", 105, **{":cellStyle": _STYLE}),
+    _column("recipe", "recipe", 170),
+    _column("env", "env", 135),
+    _column("algorithm", "algo", 95),
+    _column("score", "score", 100, type="numericColumn", filter="agNumberColumnFilter", **{":valueFormatter": _NUMBER}),
+    _column("solved", "solved", 100),
+    _column("env_steps", "env steps", 125, type="numericColumn", filter="agNumberColumnFilter",
+            **{":valueFormatter": _NUMBER}),
+    _column("seconds", "duration", 120, type="numericColumn", filter="agNumberColumnFilter",
+            **{":valueFormatter": _TIME}),
+    _column("alerts", "alerts", 100, type="numericColumn", filter="agNumberColumnFilter", **{":cellStyle": _ALERTS}),
+    _column("tags", "tags", 120),
+    _column("note", "note", 200),
+    _column("seed", "seed", 75, type="numericColumn", filter="agNumberColumnFilter"),
+    _column("group", "group", 120),
+    _column("created", "created", 190),
+]  # fmt: skip
+_GROUP_COLUMNS = [
+    _column("recipe", "recipe", 220),
+    *(
+        _column(name, name, 100, type="numericColumn", **{":valueFormatter": _NUMBER})
+        for name in ("runs", "running", "solved", "best", "mean", "std", "alerts")
+    ),
+    _column("newest", "newest run", 280),
+]
 
 
 def register(site: Site, front: FastAPI) -> None:
@@ -20,7 +69,88 @@ def register(site: Site, front: FastAPI) -> None:
     site.add_link("Runs", "/", "list")
 
     @ui.page("/")
-    def page() -> None:
+    async def page() -> None:
+        table = RunsTable(site)
+        rows = await to_thread(table.rows)
         with frame(site, "Runs"):
-            for entry in Registry(site.runs_dir).runs():
-                ui.label(str(entry["id"]))
+            RunsPage(site, table, rows).build()
+
+
+class RunsPage:
+    """The table, its buttons and the timer that keeps it true."""
+
+    def __init__(self, site: Site, table: RunsTable, rows: list[Row]) -> None:
+        self._site, self._table, self._rows = site, table, rows
+        self._stamp, self._looks = table.stamp(), 0
+
+    def build(self) -> None:
+        with ui.row().classes("items-center w-full gap-2"):
+            self._search = ui.input(placeholder="Filter", on_change=self._filter).props(
+                'dense outlined clearable aria-label="Filter runs"'
+            )
+            self._grouped = ui.switch("Group by recipe", on_change=self._regroup)
+            ui.space()
+            self._selection = Selection(self._site, self._refresh)
+        self._grid = self._make_grid(_COLUMNS, self._rows)
+        self._grid.on("rowDoubleClicked", self._open, ["data"])
+        self._grid.on("cellClicked", self._clicked, ["colDef.field", "data"])
+        self._grid.on("selectionChanged", self._choose, [])
+        self._groups = self._make_grid(_GROUP_COLUMNS, by_recipe(self._rows))
+        self._groups.set_visibility(False)
+        self._empty = ui.label(f"No runs in {self._site.runs_dir} yet: gymlab train CartPole-v1").classes("gl-faint")
+        self._empty.set_visibility(not self._rows)
+        ui.timer(_LOOK_SECONDS, self._look)
+
+    def _make_grid(self, columns: list[dict[str, Any]], rows: list[Row]) -> ui.aggrid:
+        of_runs = columns is _COLUMNS
+        options = {
+            "columnDefs": columns,
+            "defaultColDef": {"filter": True, "sortable": True, "resizable": True, "minWidth": 60},
+            "rowData": rows,
+            ":getRowId": "p => p.data.id" if of_runs else "p => p.data.recipe",
+            "pagination": len(rows) > 200,
+            **({"rowSelection": {"mode": "multiRow", "enableClickSelection": False}} if of_runs else {}),
+        }
+        grid = ui.aggrid(options, auto_size_columns=False)
+        return grid.classes("w-full").style("height: calc(100vh - 165px); min-height: 320px")
+
+    async def _look(self) -> None:
+        self._looks += 1
+        if self._table.stamp() != self._stamp or self._looks % _RECHECK == 0:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        self._stamp = self._table.stamp()
+        rows = await to_thread(self._table.rows)
+        if rows == self._rows:
+            return
+        self._rows = rows
+        self._empty.set_visibility(not rows)
+        self._grid.run_grid_method("setGridOption", "rowData", rows)
+        if self._grouped.value:
+            self._groups.run_grid_method("setGridOption", "rowData", by_recipe(rows))
+
+    def _filter(self) -> None:
+        for grid in (self._grid, self._groups):
+            grid.run_grid_method("setGridOption", "quickFilterText", str(self._search.value or "")[:200])
+
+    def _regroup(self) -> None:
+        self._grid.set_visibility(not self._grouped.value)
+        self._groups.set_visibility(bool(self._grouped.value))
+        self._groups.run_grid_method("setGridOption", "rowData", by_recipe(self._rows))
+
+    def _open(self, event: Any) -> None:
+        self._visit(event.args)
+
+    def _clicked(self, event: Any) -> None:
+        if event.args.get("colDef.field") == "id" or (event.args.get("colDef") or {}).get("field") == "id":
+            self._visit(event.args)
+
+    def _visit(self, arguments: dict[str, Any]) -> None:
+        run_id = str((arguments.get("data") or {}).get("id", ""))
+        if any(row["id"] == run_id for row in self._rows):
+            ui.navigate.to(f"/run/{run_id}")
+
+    async def _choose(self) -> None:
+        chosen = await self._grid.get_selected_rows()
+        self._selection.choose([str(row["id"]) for row in chosen])

@@ -21,7 +21,7 @@ class LiveChart:
                 "data": [], "markLine": {"symbol": "none", "silent": True, "animation": False, "data": []}}  # fmt: skip
         self._chart = ui.echart(
             {
-                "title": {"text": title, "textStyle": {**_GREY, "fontWeight": "normal"}},
+                "title": {"text": title, "left": 0, "textStyle": {**_GREY, "fontWeight": "normal"}},
                 "grid": {"left": 56, "right": 16, "top": 28, "bottom": 24},
                 "xAxis": {**axis, "min": 0, "splitLine": {"show": False}},
                 "yAxis": {**axis, "scale": True, "splitNumber": 4},
@@ -39,7 +39,7 @@ class LiveChart:
 
     def mark(self, x: float, text: str) -> None:
         """Where a number was moved."""
-        label = {"formatter": text, "fontSize": 10, "color": "#888"}
+        label = {"formatter": text, "fontSize": 10, "color": "#888", "position": "insideEndTop"}
         self._marks = [*self._marks[-9:], {"xAxis": x, "label": label, "lineStyle": {"color": "#e08a2e"}}]
 
     def clear(self) -> None:

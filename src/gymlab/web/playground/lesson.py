@@ -29,6 +29,7 @@ class Lesson:
         self._told: deque[Mapping[str, Any]] = deque()
         self._running: Future[None] | None = None
         self._env_steps = 0
+        self._values: Mapping[str, float] = {}  # of the last update shown
         with ui.row().classes("gl-card w-full items-center gap-3"):
             self._game = ui.select(list(GAMES), value=next(iter(GAMES)), label="game", on_change=self.start)
             self._game.props("dense data-part=game").classes("w-52")
@@ -59,7 +60,7 @@ class Lesson:
             self._status.set_text(str(error))
             return
         self._told.clear()
-        self._env_steps = 0
+        self._env_steps, self._values = 0, answer["values"]
         for chart in self._charts.values():
             chart.clear()
         self._about.set_text(f"{GAMES[self._game.value].about}; {answer['n_envs']} envs x {answer['n_steps']} steps")
@@ -85,8 +86,6 @@ class Lesson:
         value = slider.at(float(event.value or 0.0))
         shown.set_text(f"{value:.4g}")
         self._worker.set(slider.name, value)
-        for chart in self._charts.values():
-            chart.mark(self._env_steps, f"{slider.name} {value:.3g}")
 
     def toggle(self) -> None:
         """Train or pause."""
@@ -114,6 +113,7 @@ class Lesson:
         last: Mapping[str, Any] = {}
         while self._told:
             last = self._told.popleft()
+            self._mark_changes(last)
             for steps, returned, _, entropy, *_ in last["rows"]:
                 self._charts["return"].add(steps, returned)
                 self._charts["entropy"].add(steps, entropy)
@@ -125,6 +125,14 @@ class Lesson:
             f"{last['env_steps']:,} env_steps · {last['updates']} updates · return {_shown(last['rows'][-1][1])} · "
             f"weights moved {last['moved']:.3g} · programs compiled {last['compilations']}"
         )
+
+    def _mark_changes(self, told: Mapping[str, Any]) -> None:
+        """A line where a number was first another one: at the update that heeded it."""
+        changed = [f"{n} {x:.3g}" for n, x in told["values"].items() if self._values.get(n, x) != x]
+        self._values = told["values"]
+        if changed:
+            for chart in self._charts.values():
+                chart.mark(told["rows"][0][0], ", ".join(changed))
 
 
 def _shown(value: float | None) -> str:

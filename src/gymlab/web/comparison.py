@@ -1,0 +1,75 @@
+"""The tables of a comparison. Columns are numbered: what runs are called never becomes a key of the page's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gymlab.core.metrics.catalogue import written
+from gymlab.core.metrics.metric import counted, lasted
+from gymlab.runs import compare as comparing
+from gymlab.runs.facts import Facts, read_facts
+from gymlab.runs.sections import result_data, yes_or_no
+from gymlab.web.view import RunView, plain_text
+
+_HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "env_steps", "time", "steps/s")
+
+
+class Table(NamedTuple):
+    """What `ui.table` takes."""
+
+    columns: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+
+
+class Comparison(NamedTuple):
+    scores: Table
+    settings: Table
+    notes: list[str]
+
+
+def compare(views: Sequence[RunView]) -> Comparison:
+    """Everything about runs side by side but their curves."""
+    facts = [read_facts(view.paths, view.settings, metrics=()) for view in views]
+    if not facts:
+        return Comparison(Table([], []), Table([], []), ["No runs are chosen."])
+    return Comparison(_scores(facts), _settings(facts), [plain_text(note, 300) for note in comparing.notes(facts)])
+
+
+def _scores(facts: Sequence[Facts]) -> Table:
+    rows = []
+    for run, area in comparing.ranked(facts):
+        data, reached = result_data(run), run.score.steps_to_threshold
+        steps, seconds = data["env_steps"], data["seconds"]
+        timed = isinstance(seconds, int | float) and isinstance(steps, int | float) and seconds > 0
+        rows.append([
+            run.run_id,
+            "-" if area is None else written("score/auc", area),
+            "-" if reached is None else counted(reached),
+            yes_or_no(data["solved"], "-"),
+            *(_mean(data, mode) for mode in ("greedy", "sampled")),
+            counted(steps) if isinstance(steps, int | float) else "-",
+            lasted(seconds) if timed else "-",
+            counted(steps / seconds) if timed else "-",
+        ])  # fmt: skip
+    return _table(_HEADS, rows)
+
+
+def _settings(facts: Sequence[Facts]) -> Table:
+    differing = comparing.settings_diff(facts)
+    rows = [[plain_text(key, 100), *(plain_text(value, 200) for value in values)] for key, values in differing.items()]
+    return _table(("setting", *(run.run_id for run in facts)), rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    columns = [
+        {"name": f"c{i}", "label": head, "field": f"c{i}", "align": "left" if i == 0 else "right", "sortable": True}
+        for i, head in enumerate(heads)
+    ]
+    return Table(columns, [{f"c{i}": cell for i, cell in enumerate(row)} for row in rows])
+
+
+def _mean(data: dict[str, Any], mode: str) -> str:
+    part = (data["eval"] or {}).get(mode)
+    value = part.get("mean") if isinstance(part, dict) else None
+    return f"{value:.2f}" if isinstance(value, int | float) else "-"

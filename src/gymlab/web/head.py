@@ -1,0 +1,138 @@
+"""The head of a run's page: what it is, how far it is, its alerts, and the buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.core.metrics.metric import counted, lasted
+from gymlab.runs import steering
+from gymlab.web import actions
+from gymlab.web.panels.alerts import COLORS
+from gymlab.web.selection import told
+from gymlab.web.view import RunView, plain_text
+
+_STATUS = {
+    "running": "primary",
+    "finished": "positive",
+    "stopped": "warning",
+    "crashed": "negative",
+    "failed": "negative",
+}
+_MOST_BADGES = 6
+
+
+class RunHead:
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._alerts: list[str] = []
+
+    def build(self) -> None:
+        with ui.row().classes("items-center gap-2 w-full"):
+            self._status = ui.badge("…")
+            self._what = ui.label().classes("font-semibold")
+            self._where = ui.label().classes("gl-faint")
+        self._progress = ui.linear_progress(0, show_value=False).props("instant-feedback")
+        self._badges = ui.row().classes("items-center gap-1")
+        with ui.row().classes("items-center gap-2"):
+            self._evaluate = self._button("Evaluate", "fact_check", self._do_evaluate)
+            self._checkpoint = self._button("Checkpoint", "save", self._do_checkpoint)
+            self._pause = self._button("Pause", "pause", self._do_pause)
+            self._stop = self._button("Stop", "stop", self._do_stop)
+            self._resume = self._button("Resume", "play_arrow", self._do_resume)
+            ui.button("Inspect", icon="search").props(f"dense outline no-caps href=/inspect/{self._view.paths.run_id}")
+        self._said = ui.label().classes("gl-mono")
+        self.refresh()
+
+    def _button(self, title: str, icon: str, act: Callable[[], Any]) -> ui.button:
+        return ui.button(title, icon=icon, on_click=act).props("dense outline no-caps")
+
+    def refresh(self) -> None:
+        """Read the run's own word on how it does."""
+        view, status = self._view, self._view.status
+        running = status["status"] == "running"
+        state = "paused" if running and view.paused else str(status["status"])
+        self._status.set_text(state)
+        self._status.props(f"color={_STATUS.get(str(status['status']), 'grey')}")
+        manifest = view.manifest
+        self._what.set_text(f"{plain_text(manifest.get('recipe'), 80)}, seed {plain_text(manifest.get('seed'), 20)}")
+        self._where.set_text(self._position(status))
+        self._progress.set_value(self._share())
+        self._show_badges()
+        for button in (self._checkpoint, self._pause, self._stop):
+            button.set_enabled(running)
+        self._pause.set_text("Go on" if running and view.paused else "Pause")
+        self._resume.set_enabled(not running)
+
+    def _position(self, status: dict[str, Any]) -> str:
+        row = self._last()
+        parts = [f"{counted(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
+        parts += [lasted(row["seconds"])] if "seconds" in row else []
+        parts += [f"{counted(row['time/sps'])} steps/s"] if "time/sps" in row else []
+        reason = status.get("stop_reason")
+        return " · ".join(parts) + (f" · {plain_text(reason, 200)}" if reason else "")
+
+    def _last(self) -> dict[str, float]:
+        series = self._view.series
+        series.refresh(["time/progress", "time/sps"])
+        row = {}
+        for name in ("vec_steps", "env_steps", "updates", "seconds"):
+            trace = series.trace("time/progress", name)
+            if len(trace.x):
+                row[name] = float(trace.x[-1])
+        for name in ("time/progress", "time/sps"):
+            trace = series.trace(name, "updates")
+            if len(trace.y):
+                row[name] = float(trace.high[-1] if name == "time/progress" else trace.y[-1])
+        return row
+
+    def _share(self) -> float:
+        return round(self._last().get("time/progress", 0.0), 3)
+
+    def _show_badges(self) -> None:
+        found = self._view.alerts()
+        told_now = [f"{alert.id}{alert.active}" for alert in found]
+        if told_now == self._alerts:
+            return
+        self._alerts = told_now
+        self._badges.clear()
+        with self._badges:
+            for alert in found[:_MOST_BADGES]:
+                color = COLORS.get(str(alert.severity), "grey") if alert.active else "grey"
+                badge = ui.badge(plain_text(alert.id, 60), color=color).props('role=status class="gl-alert"')
+                with badge, ui.tooltip().props("max-width=340px"):
+                    ui.label(f"{plain_text(alert.title, 200)}. {plain_text(alert.advice, 500)}")
+
+    async def _do_evaluate(self) -> None:
+        if self._view.status["status"] == "running":
+            self._ask("evaluate", "The run will evaluate after this update")
+        else:
+            await self._command("evaluating …", actions.evaluate)
+
+    def _do_checkpoint(self) -> None:
+        self._ask("checkpoint", "The run will write a checkpoint after this update")
+
+    def _do_pause(self) -> None:
+        self._ask("go_on" if self._view.paused else "pause", "")
+
+    def _ask(self, wish: steering.Wish, said: str) -> None:
+        with told():
+            steering.ask(self._view.paths, wish)
+            if said:
+                ui.notify(said)
+
+    def _do_stop(self) -> None:
+        with told():
+            actions.stop(self._view.paths)
+            ui.notify("The run finishes its update, writes a checkpoint and ends")
+
+    async def _do_resume(self) -> None:
+        await self._command("resuming …", actions.resume)
+
+    async def _command(self, before: str, act: Callable[[Any], Awaitable[actions.Done]]) -> None:
+        self._said.set_text(before)
+        done = await act(self._view.paths)
+        self._said.set_text(done.text.strip() or f"done (exit code {done.code})")
+        self.refresh()

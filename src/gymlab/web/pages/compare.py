@@ -1,0 +1,170 @@
+"""Several runs side by side: curves in one chart, what was set differently, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+from asyncio import to_thread
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.core.metrics.catalogue import metric, ordered
+from gymlab.core.metrics.metric import UNBOUNDED
+from gymlab.runs.curves import AXES
+from gymlab.runs.registry import Registry
+from gymlab.web.charts import Look, Plot, line_chart
+from gymlab.web.comparison import Comparison, compare
+from gymlab.web.frame import frame
+from gymlab.web.overlay import by_group
+from gymlab.web.selection import MOST_COMPARED
+from gymlab.web.series import RunSeries, metrics_stamp, smoothed
+from gymlab.web.site import Site
+from gymlab.web.view import RunView
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LOOK_SECONDS = 1.0
+_FIRST = "roll/return_mean"
+
+
+def register(site: Site, front: FastAPI) -> None:
+    """The page that compares runs."""
+    del front
+    site.add_link("Compare", "/compare", "compare_arrows")
+
+    @ui.page("/compare")
+    async def page(runs: str = "", metric: str = _FIRST) -> None:
+        known = {str(entry["id"]): str(entry.get("name")) for entry in await to_thread(Registry(site.runs_dir).runs)}
+        chosen = [run_id for run_id in dict.fromkeys(runs[:4000].split(",")) if run_id in known][:MOST_COMPARED]
+        with frame(site, "Compare"):
+            ComparePage(site, known, chosen or list(known)[:2], metric[:200]).build()
+
+
+class ComparePage:
+    def __init__(self, site: Site, known: dict[str, str], chosen: list[str], name: str) -> None:
+        self._site, self._known, self._chosen, self._name = site, known, chosen, name
+        self._look, self._grouped = Look(), False
+        self._seen: dict[str, Any] = {}
+        self._views: dict[str, RunView] = {}
+
+    def build(self) -> None:
+        with ui.row().classes("items-center gap-3 w-full"):
+            ui.select(
+                {run_id: f"{run_id} · {name}"[:120] for run_id, name in self._known.items()},
+                multiple=True, value=self._chosen, label="runs", with_input=True, on_change=self._choose,
+            ).props("dense outlined use-chips").classes("w-full")  # fmt: skip
+            self._metric = ui.select([self._name], value=self._name, label="metric", with_input=True).props(
+                "dense outlined"
+            ).classes("w-64")  # fmt: skip
+            self._metric.on_value_change(self._rename)
+            ui.select(list(AXES), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
+                "dense outlined"
+            ).classes("w-32")  # fmt: skip
+            ui.slider(min=0, max=0.3, step=0.01, value=0, on_change=partial(self._turn, "smooth")).props(
+                'label aria-label="Smoothing"'
+            ).classes("w-24")  # fmt: skip
+            ui.switch("log", on_change=partial(self._turn, "log"))
+            ui.switch("bounds", value=True, on_change=partial(self._turn, "bounds"))
+            ui.switch("mean and 95 % interval by recipe", on_change=self._regroup)
+        with ui.element("div").classes("gl-card w-full"):
+            self._chart = ui.echart(line_chart(Plot(self._name, {}), self._look)).style("height: 420px; width: 100%")
+        self._notes = ui.column().classes("gap-0")
+        self._scores = ui.column().classes("gl-card w-full gap-1")
+        self._settings = ui.column().classes("gl-card w-full gap-1")
+        ui.timer(_LOOK_SECONDS, self._check)
+
+    async def _check(self) -> None:
+        """Draw the curves when a run has moved on; the tables only when runs were chosen anew or ended."""
+        views = self._chosen_views()
+        now = [metrics_stamp(view.paths) for view in views]
+        if now != self._seen.get("curves"):
+            self._seen["curves"] = now
+            await self._draw(views)
+        states = [(view.paths.run_id, view.status["status"]) for view in views]
+        if states != self._seen.get("states"):
+            self._seen["states"] = states
+            self._fill(await to_thread(compare, views))
+
+    def _chosen_views(self) -> list[RunView]:
+        found = []
+        for run_id in self._chosen:
+            with contextlib.suppress(GymlabError):
+                paths = self._site.run(run_id)
+                found.append(self._views.setdefault(run_id, RunView(paths, self._site.series.of(paths))))
+        return found
+
+    async def _draw(self, views: Sequence[RunView]) -> None:
+        await to_thread(_refresh, [view.series for view in views], self._name)
+        names = ordered({name for view in views for name in view.series.names if not metric(name).histogram})
+        if names and names != self._seen.get("names"):
+            self._seen["names"] = names
+            self._metric.set_options(names if self._name in names else [self._name, *names], value=self._name)
+        options = await to_thread(self._options, views)
+        self._chart._props["options"] = options
+        self._chart.update()
+
+    def _options(self, views: Sequence[RunView]) -> dict[str, Any]:
+        look = self._look
+        traces = {v.paths.run_id: smoothed(v.series.trace(self._name, look.axis), look.smooth) for v in views}
+        traces = {run_id: trace for run_id, trace in traces.items() if len(trace.x)}
+        if self._grouped:
+            traces = by_group(traces, self._known)
+        limits = {view.limits().get(self._name, UNBOUNDED) for view in views}
+        goals = {view.goal for view in views}
+        goal = goals.pop() if len(goals) == 1 and metric(self._name).bounds == "return" else None
+        return line_chart(Plot(self._name, traces, limits.pop() if len(limits) == 1 else UNBOUNDED, goal), look)
+
+    def _fill(self, found: Comparison) -> None:
+        self._notes.clear()
+        with self._notes:
+            for note in found.notes:
+                ui.label(note).classes("gl-faint")
+        for place, title, part in (
+            (self._scores, "Scores", found.scores),
+            (self._settings, "Settings that differ", found.settings),
+        ):
+            place.clear()
+            with place:
+                ui.label(title).classes("font-semibold")
+                if part.rows:
+                    ui.table(rows=part.rows, columns=part.columns, row_key="c0", pagination=0).props(
+                        "dense flat"
+                    ).classes("w-full")
+                else:
+                    ui.label("None.").classes("gl-faint")
+
+    async def _again(self) -> None:
+        self._seen.clear()
+        await self._check()
+
+    async def _choose(self, event: Any) -> None:
+        self._chosen = [run_id for run_id in event.value or [] if run_id in self._known][:MOST_COMPARED]
+        await self._again()
+
+    async def _rename(self, event: Any) -> None:
+        if event.value and event.value != self._name:
+            self._name = str(event.value)[:200]
+            self._seen.pop("curves", None)
+            await self._check()
+
+    async def _turn(self, what: str, event: Any) -> None:
+        self._look = Look(**{**vars(self._look), what: event.value})
+        self._seen.pop("curves", None)
+        await self._check()
+
+    async def _regroup(self, event: Any) -> None:
+        self._grouped = bool(event.value)
+        self._seen.pop("curves", None)
+        await self._check()
+
+
+def _refresh(series: Sequence[RunSeries], name: str) -> None:
+    """Two at a time: SQLite leaves the interpreter to others while it reads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.refresh([name]), series))

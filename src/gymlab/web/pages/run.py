@@ -1,0 +1,113 @@
+"""One run: its head with the buttons, and everything else in tabs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError, UserError
+from gymlab.web.frame import frame
+from gymlab.web.head import RunHead
+from gymlab.web.panels import Panel
+from gymlab.web.panels.alerts import AlertsPanel
+from gymlab.web.panels.distributions import DistributionsPanel
+from gymlab.web.panels.metrics import MetricsPanel
+from gymlab.web.panels.overview import OverviewPanel
+from gymlab.web.panels.review import ReviewPanel
+from gymlab.web.panels.settings import SettingsPanel
+from gymlab.web.panels.state import StatePanel
+from gymlab.web.panels.texts import LogPanel, ReportPanel
+from gymlab.web.series import metrics_stamp
+from gymlab.web.site import Site
+from gymlab.web.view import RunView
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LOOK_SECONDS = 0.5
+_RECHECK = 8  # looks: a killed run changes no file
+PANELS: dict[str, Callable[[RunView], Panel]] = {
+    "Charts": MetricsPanel,
+    "Histograms": DistributionsPanel,
+    "Alerts": AlertsPanel,
+    "Overview": OverviewPanel,
+    "Settings": SettingsPanel,
+    "State": StatePanel,
+    "Log": LogPanel,
+    "Report": ReportPanel,
+    "Review": ReviewPanel,
+}
+
+
+def register(site: Site, front: FastAPI) -> None:
+    """The page of one run."""
+    del front
+
+    @ui.page("/run/{run_id}")
+    async def page(run_id: str, tab: str = "Charts") -> None:
+        try:
+            paths = site.run(run_id)
+        except UserError as error:
+            with frame(site, "No such run"):
+                ui.label(str(error)[:300])
+            return
+        view = RunView(paths, site.series.of(paths))
+        with frame(site, paths.run_id):
+            await RunPage(view).build(tab if tab in PANELS else "Charts")
+
+
+class RunPage:
+    """The tabs, and the timer that brings the one in sight up to date."""
+
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._head = RunHead(view)
+        self._panels: dict[str, Panel] = {}
+        self._places: dict[str, ui.tab_panel] = {}
+        self._seen: dict[str, Any] = {}
+        self._looks, self._busy = 0, False
+
+    async def build(self, first: str) -> None:
+        self._head.build()
+        with (
+            ui.tabs(on_change=self._turned)
+            .props("dense align=left no-caps outside-arrows mobile-arrows")
+            .classes("w-full") as tabs
+        ):
+            for name in PANELS:
+                ui.tab(name)
+        self._tabs = tabs
+        with ui.tab_panels(tabs, value=first, animated=False, keep_alive=False).classes("w-full bg-transparent"):
+            for name in PANELS:
+                self._places[name] = ui.tab_panel(name).classes("p-0")
+        ui.timer(_LOOK_SECONDS, self._look)
+
+    async def _turned(self) -> None:
+        await self._look()
+
+    async def _look(self) -> None:
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            await self._show(str(self._tabs.value))
+        finally:
+            self._busy = False
+
+    async def _show(self, name: str) -> None:
+        self._looks += 1
+        now = self._view.stamp(), metrics_stamp(self._view.paths)
+        if self._seen.get("head") != now or self._looks % _RECHECK == 0:
+            self._seen["head"] = now
+            self._head.refresh()
+        if name in PANELS and name not in self._panels:
+            with self._places[name]:
+                self._panels[name] = PANELS[name](self._view)
+                self._panels[name].build()
+        if name in self._panels and self._seen.get(name) != now:
+            self._seen[name] = now
+            with contextlib.suppress(GymlabError, FileNotFoundError):  # removed, or damaged: the head says so
+                await self._panels[name].refresh()

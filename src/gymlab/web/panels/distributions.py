@@ -1,0 +1,76 @@
+"""Histograms over time: actions, returns, logits, weights."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.core.metrics.catalogue import ordered
+from gymlab.runs.metrics import MetricsReader
+from gymlab.web.charts import Options, heat_map
+from gymlab.web.series import Stamp, metrics_stamp
+from gymlab.web.view import RunView
+
+_FIRST = ("roll/actions/hist", "roll/return_hist", "opt/logits_hist", "opt/update_hist/policy_trunk")
+_MOST = 8
+
+
+class DistributionsPanel:
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._seen: Stamp = ()
+        self._chosen: list[str] = []
+        self._names: list[str] = []
+
+    def build(self) -> None:
+        self._select = (
+            ui.select([], multiple=True, label="histograms", on_change=self._choose)
+            .props("dense outlined use-chips")
+            .classes("w-full")
+        )
+        self._place = ui.element("div").classes("gl-charts w-full")
+        self._empty = ui.label("No histograms were taken (metrics.statistics: full takes them).").classes("gl-faint")
+
+    async def refresh(self) -> None:
+        now = metrics_stamp(self._view.paths)
+        if now == self._seen:
+            return
+        self._seen = now
+        names = await to_thread(self._read_names)
+        self._empty.set_visibility(not names)
+        if names != self._names:
+            self._names = names
+            self._chosen = self._chosen or [name for name in _FIRST if name in names] or names[:4]
+            self._select.set_options(names, value=self._chosen)
+        await self._draw()
+
+    async def _choose(self, event: Any) -> None:
+        chosen = [name for name in event.value or [] if name in self._names][:_MOST]
+        if chosen != self._chosen:
+            self._chosen = chosen
+            await self._draw()
+
+    async def _draw(self) -> None:
+        drawn = await to_thread(self._options)
+        self._place.clear()
+        with self._place:
+            for options in drawn:
+                with ui.element("div").classes("gl-card"):
+                    ui.echart(options).style("height: 260px; width: 100%")
+
+    def _read_names(self) -> list[str]:
+        try:
+            with MetricsReader(self._view.paths.metrics) as reader:
+                return ordered(reader.histogram_names())
+        except GymlabError:
+            return []
+
+    def _options(self) -> list[Options]:
+        try:
+            with MetricsReader(self._view.paths.metrics) as reader:
+                return [heat_map(reader.histogram(name), name) for name in self._chosen]
+        except GymlabError:
+            return []

@@ -1,0 +1,167 @@
+"""All metrics of a run as live charts, grouped as in the catalogue."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.core.metrics.catalogue import NAMESPACES, grouped, headlines, metric
+from gymlab.core.metrics.metric import UNBOUNDED
+from gymlab.runs.curves import AXES
+from gymlab.web.charts import Look, Mark, Options, Plot, line_chart
+from gymlab.web.panels.plots import COMPOSITES, parts_of, plot_of
+from gymlab.web.view import RunView
+
+_OPEN = ("roll", "eval", "opt")
+_ALWAYS = ("opt/kl_stop_fraction",)  # no headline, but what the KL limit does must be seen
+_MOST_CHARTS = 60
+
+
+class MetricsPanel:
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._look, self._scaled, self._every, self._filter = Look(), True, False, ""
+        self._charts: dict[str, tuple[str, ui.echart]] = {}  # by name: its group, and where it is drawn
+        self._open = set(_OPEN)
+        self._known: list[str] = []
+
+    def build(self) -> None:
+        with ui.row().classes("items-center gap-3 w-full"):
+            ui.select(list(AXES), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
+                "dense outlined"
+            ).classes("w-32")
+            with ui.row().classes("items-center gap-2 no-wrap"):
+                ui.label("smooth").classes("gl-faint")
+                ui.slider(min=0, max=0.3, step=0.01, value=0, on_change=partial(self._turn, "smooth")).props(
+                    'label aria-label="Smoothing"'
+                ).classes("w-24")
+            ui.switch("log", on_change=partial(self._turn, "log"))
+            ui.switch("bounds", value=True, on_change=partial(self._turn, "bounds"))
+            ui.switch("scaled losses", value=True, on_change=self._turn_losses)
+            ui.switch("all metrics", on_change=self._turn_every)
+            ui.input(placeholder="Find a metric", on_change=self._find).props(
+                'dense outlined clearable debounce=300 aria-label="Find a metric"'
+            )
+        self._place = ui.column().classes("w-full gap-1")
+
+    async def refresh(self) -> None:
+        """Draw what is new in the groups that are open."""
+        series = self._view.series
+        shown = [name for name, (group, _) in self._charts.items() if group in self._open]
+        await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
+        if series.names != self._known:
+            self._known = list(series.names)
+            self._lay_out()
+            shown = [name for name, (group, _) in self._charts.items() if group in self._open]
+            await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
+        marks = self._marks()
+        for name in shown:
+            self._draw(name, marks.get(name, ()))
+
+    def _draw(self, name: str, marks: Sequence[Mark]) -> None:
+        chart = self._charts[name][1]
+        plot = plot_of(self._view, name, self._look, scaled=self._scaled)
+        options = self._view.drawn(
+            (name, self._look, self._scaled, tuple(marks)), lambda: line_chart(_marked(plot, marks), self._look)
+        )
+        if chart.options is not options:
+            _set(chart, options)
+
+    def _marks(self) -> dict[str, list[Mark]]:
+        """Where alerts are drawn: on the metric that shows them, and on the return."""
+        found: dict[str, list[Mark]] = {}
+        at = partial(self._view.series.clock_at, self._look.axis)
+        for alert in self._view.alerts():
+            mark = Mark(at(float(alert.first.env_steps)), at(float(alert.last.env_steps)), str(alert.severity))
+            for name in {str(alert.metric), "roll/return_mean"}:
+                found.setdefault(name, []).append(mark)
+        return found
+
+    def _lay_out(self) -> None:
+        self._place.clear()
+        self._charts.clear()
+        with self._place:
+            for group, names in self._groups().items():
+                title = f"{NAMESPACES.get(group, group)} ({len(names)})"
+                with (
+                    ui.expansion(title, value=group in self._open)
+                    .classes("w-full")
+                    .props("dense header-class=text-weight-medium") as part
+                ):
+                    part.on_value_change(partial(self._fold, group))
+                    with ui.element("div").classes("gl-charts"):
+                        for name in names:
+                            self._charts[name] = (group, _chart(name))
+
+    def _groups(self) -> dict[str, list[str]]:
+        known = self._known
+        if self._filter:
+            names = [name for name in known if self._filter in name.lower()]
+        elif self._every:
+            names = known
+        else:
+            names = headlines(known) + [name for name in _ALWAYS if name in known]
+        groups = grouped([name for name in names if not metric(name).histogram][:_MOST_CHARTS])
+        if not self._filter:
+            for group, (name, parts) in COMPOSITES.items():
+                if set(parts) & set(known):
+                    hidden = parts if group == "eval" else ()
+                    groups[group] = [name, *(other for other in groups.get(group, []) if other not in hidden)]
+        return {
+            group: groups[group] for group in [*NAMESPACES, *sorted(set(groups) - set(NAMESPACES))] if group in groups
+        }
+
+    async def _turn(self, what: str, event: Any) -> None:
+        value = event.value if what != "axis" or event.value in AXES else "vec_steps"
+        self._look = Look(**{**vars(self._look), what: value})
+        await self.refresh()
+
+    async def _turn_losses(self, event: Any) -> None:
+        self._scaled = bool(event.value)
+        await self.refresh()
+
+    async def _turn_every(self, event: Any) -> None:
+        self._every, self._known = bool(event.value), []
+        await self.refresh()
+
+    async def _find(self, event: Any) -> None:
+        self._filter, self._known = str(event.value or "")[:100].lower(), []
+        await self.refresh()
+
+    async def _fold(self, group: str, event: Any) -> None:
+        (self._open.add if event.value else self._open.discard)(group)
+        await self.refresh()
+
+
+def _marked(plot: Plot, marks: Sequence[Mark]) -> Plot:
+    return Plot(**{**vars(plot), "marks": marks}) if marks else plot
+
+
+def _chart(name: str) -> ui.echart:
+    about = metric(name)
+    with ui.element("div").classes("gl-card"):
+        empty = Plot(name, {}, UNBOUNDED)
+        chart = ui.echart(line_chart(empty, Look())).style("height: 200px; width: 100%")
+        chart.props(f'role=img aria-label="{_attribute(name)}"')
+        if name in dict(COMPOSITES.values()):
+            return chart
+        with (
+            ui.tooltip()
+            .classes("text-body2")
+            .props("anchor='top middle' self='bottom middle' delay=600 max-width=340px")
+        ):
+            ui.label(f"{about.help} {about.healthy}")
+    return chart
+
+
+def _attribute(name: str) -> str:
+    return "".join(letter for letter in name if letter.isalnum() or letter in "/_-. ")
+
+
+def _set(chart: ui.echart, options: Options) -> None:
+    chart._props["options"] = options
+    chart.update()

@@ -1,0 +1,65 @@
+"""Explain this run: a text to copy, and an answer where a model is configured."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.web.bundle import run_bundle
+from gymlab.web.endpoint import configured, stream
+from gymlab.web.selection import copy, told
+from gymlab.web.view import RunView, plain_text
+
+
+class ReviewPanel:
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._bundle = ""
+
+    def build(self) -> None:
+        with ui.row().classes("items-center gap-2"):
+            ui.button("Explain this run", icon="psychology", on_click=self._explain).props("dense")
+            ui.button("Copy", icon="content_copy", on_click=self._copy).props("flat dense")
+            self._with = ui.label(_whom()).classes("gl-faint")
+        self._answer = ui.label().classes("gl-card w-full").style("white-space: pre-wrap; overflow-wrap: anywhere")
+        self._answer.set_visibility(False)
+        with ui.expansion("The text", value=True).classes("w-full").props("dense"):
+            self._text = ui.label().classes("gl-mono").style("white-space: pre; overflow-x: auto; display: block")
+
+    async def refresh(self) -> None:
+        if not self._bundle:
+            await self._make()
+
+    async def _make(self) -> None:
+        self._bundle = await to_thread(run_bundle, self._view)
+        self._text.set_text(self._bundle)
+
+    async def _copy(self) -> None:
+        await self._make()
+        copy(self._bundle, "The text")
+
+    async def _explain(self) -> None:
+        await self._make()
+        with told():
+            endpoint = configured()
+            if endpoint is None:
+                ui.notify("No model is configured: copy the text instead. docs/web.md says how to name one.")
+                return
+            self._answer.set_visibility(True)
+            answer = ""
+            try:
+                async for piece in stream(endpoint, self._bundle):
+                    answer += piece
+                    self._answer.set_text(plain_text(answer, 40_000))
+            except GymlabError as error:
+                self._answer.set_text(plain_text(f"{answer}\n{error}", 40_000).strip())
+
+
+def _whom() -> str:
+    try:
+        endpoint = configured()
+    except GymlabError as error:
+        return plain_text(str(error), 300)
+    return f"asks {endpoint.name}" if endpoint else "no model is configured: the text can be copied"

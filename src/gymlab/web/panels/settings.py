@@ -1,0 +1,85 @@
+"""Every setting of a run, those that are not the default first."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Mapping
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.runs.report import report_json
+from gymlab.runs.sections import changed_settings
+from gymlab.runs.status import read_record
+from gymlab.web.view import RunView, plain_text
+
+_COLUMNS: list[dict[str, Any]] = [
+    {"name": "key", "label": "setting", "field": "key", "align": "left", "sortable": True},
+    {"name": "value", "label": "value", "field": "value", "align": "left"},
+    {"name": "default", "label": "default", "field": "default", "align": "left"},
+]
+
+
+class SettingsPanel:
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._built = False
+
+    def build(self) -> None:
+        self._place = ui.column().classes("w-full gap-2")
+
+    async def refresh(self) -> None:
+        if self._built:
+            return
+        self._built = True
+        rows = await to_thread(settings_rows, self._view)
+        with self._place:
+            self._lines()
+            search = ui.input(placeholder="Filter").props('dense outlined clearable aria-label="Filter settings"')
+            table = ui.table(rows=rows, columns=_COLUMNS, row_key="key", pagination=0).classes("w-full")
+            table.props("dense flat wrap-cells").bind_filter_from(search, "value")
+
+    def _lines(self) -> None:
+        """What was said on the command line, then and when the run was resumed."""
+        manifest = self._view.manifest
+        command = manifest.get("command")
+        if isinstance(command, list):
+            ui.label("started by: gymlab " + plain_text(" ".join(map(str, command[1:])), 1000)).classes("gl-mono")
+        for note in _list(manifest.get("notes")):
+            ui.label(plain_text(note, 500)).classes("gl-faint")
+        for change in _list(manifest.get("changes")):
+            if isinstance(change, list) and len(change) == 3:
+                key, before, after = (plain_text(part, 200) for part in change)
+                ui.label(f"changed: {key}: {before} → {after}").classes("gl-faint")
+
+
+def settings_rows(view: RunView) -> list[dict[str, str]]:
+    """All settings; those that differ from the default first, with it."""
+    changed = _changed(view)
+    ranked = sorted(view.settings.items(), key=lambda pair: pair[0] not in changed)
+    return [
+        {
+            "key": plain_text(key, 100),
+            "value": plain_text(value, 500),
+            "default": plain_text(changed[key], 500) if key in changed else "",
+        }
+        for key, value in ranked
+    ]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _changed(view: RunView) -> Mapping[str, Any]:
+    """The defaults of what is not at its default: as the run's report has them, for an algorithm's own are known only
+    to those who import it, and with it JAX.
+    """
+    settings = read_record(report_json(view.paths)).get("settings")
+    noted = settings.get("changed") if isinstance(settings, dict) else None
+    if isinstance(noted, dict):
+        return {key: pair.get("default") for key, pair in noted.items() if isinstance(pair, dict)}
+    from gymlab.recipes.keys import default_settings
+
+    defaults = default_settings(view.settings, of_algorithm=False)
+    return {key: default for key, (_, default) in changed_settings(view.settings, defaults).items()}

@@ -1,0 +1,187 @@
+"""The runs' metrics in memory, folded for charts: read once, then only what is new, for all who look."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gymlab.core.errors import RunError
+from gymlab.runs.buckets import BucketReader
+from gymlab.runs.curves import AXES
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_record
+
+MOST_POINTS = 800
+_LATE = ("eval/", "score/")  # may be added to a row long after it was written
+_KEPT_RUNS = 64
+Stamp = tuple[int, ...]
+
+
+class Trace(NamedTuple):
+    """A metric over a clock: the mean of each stretch of updates, and the lowest and highest value in it."""
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+_NOTHING = Trace(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+
+
+def stamp(*paths: Path) -> Stamp:
+    """Changes when any of the files does; costs some microseconds each."""
+    found: list[int] = []
+    for path in paths:
+        try:
+            about = os.stat(path)
+            found += [about.st_mtime_ns, about.st_size]
+        except OSError:
+            found += [0, 0]
+    return tuple(found)
+
+
+def metrics_stamp(paths: RunPaths) -> Stamp:
+    """Changes with every commit of the run's metrics."""
+    return stamp(paths.metrics, paths.metrics.with_name(paths.metrics.name + "-wal"))
+
+
+class RunSeries:
+    """One run's metrics, as far as anybody asked for them. Used from worker threads."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._forget(1)
+        self._session: object = None
+        self._seen: Stamp = ()
+        self._drawn: dict[Hashable, Any] = {}
+        self._drawn_of: Stamp = ()
+        self.newest = 0
+        self.names: list[str] = []
+        self.rows_read = 0  # for tests: an unchanged file costs nothing, a changed one its last stretches
+
+    def _forget(self, width: int) -> None:
+        self._width = width
+        self._number = np.empty(0, np.int64)
+        self._clocks = {axis: np.empty(0) for axis in AXES}
+        self._values: dict[str, np.ndarray] = {}
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Read what is new of these metrics. A run without a store has none."""
+        with self._lock:
+            wanted = list(dict.fromkeys(names))
+            seen = metrics_stamp(self._paths)
+            if seen == self._seen and all(name in self._values for name in wanted):
+                return
+            try:
+                with BucketReader(self._paths.metrics) as reader:
+                    self._read(reader, wanted)
+                self._seen = seen
+            except RunError:
+                self._forget(1)
+
+    def _read(self, reader: BucketReader, wanted: list[str]) -> None:
+        newest, session = reader.newest(), read_record(self._paths.status).get("sessions")
+        width = _width(newest)
+        if width != self._width or newest < self.newest or session != self._session:
+            self._forget(width)  # longer than before, or cut back by a session that goes on
+        self.newest, self._session, self.names = newest, session, reader.names()
+        starts: dict[int, list[str]] = {}
+        for name in wanted:
+            starts.setdefault(self._first_open(name), []).append(name)
+        for first, group in sorted(starts.items()):
+            found = reader.stretches(group, width, first)
+            self.rows_read += len(found.number)
+            self._merge(found.number, found.clocks, found.values)
+
+    def _first_open(self, name: str) -> int:
+        """The stretch from which a metric has to be read again."""
+        known = self._values.get(name)
+        if known is None or not len(known):
+            return 0
+        if name.startswith(_LATE):
+            measured = np.flatnonzero(np.isfinite(known[:, 0]))
+            return int(self._number[measured[-1]]) if len(measured) else 0
+        return int(self._number[len(known) - 1])
+
+    def _merge(self, number: np.ndarray, clocks: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> None:
+        if len(number):
+            kept = np.searchsorted(self._number, number[0])
+            if kept + len(number) >= len(self._number):
+                self._number = np.concatenate([self._number[:kept], number])
+                self._clocks = {a: np.concatenate([self._clocks[a][:kept], clocks[a]]) for a in AXES}
+        places = np.searchsorted(self._number, number)
+        for name, cells in values.items():
+            old = self._values.get(name, np.empty((0, 3)))
+            grown = np.full((len(self._number), 3), np.nan)
+            grown[: len(old)] = old[: len(grown)]
+            grown[places] = cells
+            self._values[name] = grown
+
+    def trace(self, name: str, axis: str) -> Trace:
+        """A metric where it was measured; empty where it never was."""
+        with self._lock:
+            cells = self._values.get(name)
+            if cells is None or not len(cells):
+                return _NOTHING
+            measured = np.isfinite(cells[:, 0])
+            x = self._clocks[axis][: len(cells)][measured]
+            return Trace(x, cells[measured, 0], cells[measured, 1], cells[measured, 2])
+
+    def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
+        """The same object as long as nothing new was read: twenty pages draw a chart once."""
+        if self._drawn_of != self._seen:
+            self._drawn_of = self._seen
+            self._drawn.clear()
+        if key not in self._drawn:
+            self._drawn[key] = draw()
+        return self._drawn[key]
+
+    def clock_at(self, axis: str, env_steps: float) -> float:
+        """Where on an axis a number of env_steps lies."""
+        with self._lock:
+            if not len(self._number):
+                return env_steps
+            return float(np.interp(env_steps, self._clocks["env_steps"], self._clocks[axis]))
+
+
+def _width(newest: int) -> int:
+    width = 1
+    while newest // width >= MOST_POINTS:
+        width *= 2
+    return width
+
+
+def smoothed(trace: Trace, share: float) -> Trace:
+    """Each mean replaced by the mean over a window as wide as this share of the axis."""
+    if share <= 0 or len(trace.x) < 3:
+        return trace
+    half = share * (trace.x[-1] - trace.x[0]) / 2
+    first = np.searchsorted(trace.x, trace.x - half, side="left")
+    after = np.searchsorted(trace.x, trace.x + half, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(trace.y)])
+    return trace._replace(y=(sums[after] - sums[first]) / (after - first))
+
+
+class SeriesCache:
+    """The runs that were looked at last."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[Path, RunSeries] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, paths: RunPaths) -> RunSeries:
+        """One run's, shared by all pages."""
+        with self._lock:
+            known = self._runs.pop(paths.root, None) or RunSeries(paths)
+            self._runs[paths.root] = known
+            while len(self._runs) > _KEPT_RUNS:
+                self._runs.popitem(last=False)
+            return known

@@ -1,0 +1,96 @@
+"""One run as a page sees it: read again only where its files have changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from gymlab.alerts.alert import Alert, by_weight
+from gymlab.core.metrics.metric import Limits
+from gymlab.runs import steering
+from gymlab.runs.manifest import read_manifest
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.report import bounds_of
+from gymlab.runs.status import read_record, read_status
+from gymlab.web.series import RunSeries, Stamp, stamp
+
+
+class RunView:
+    """What the panels of a run's page share."""
+
+    def __init__(self, paths: RunPaths, series: RunSeries) -> None:
+        self.paths, self.series = paths, series
+        self._settings: Mapping[str, Any] | None = None
+        self._limits: tuple[int, dict[str, Limits]] = (0, {})
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The run's settings by full key; they do not change while a page is open."""
+        if self._settings is None:
+            from gymlab.recipes.keys import read_settings
+
+            self._settings = read_settings(self.paths.inside(self.paths.recipe))
+        return self._settings
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return read_manifest(self.paths)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return read_status(self.paths)
+
+    @property
+    def paused(self) -> bool:
+        return steering.told(self.paths).get("paused") is True
+
+    @property
+    def goal(self) -> float | None:
+        """The return that counts as solved."""
+        given = self.settings.get("env.solved_at", self.manifest.get("solved_at"))
+        return float(given) if isinstance(given, int | float) else None
+
+    def limits(self) -> dict[str, Limits]:
+        """How far each metric can go."""
+        names = self.series.names
+        if self._limits[0] != len(names):
+            self._limits = (len(names), bounds_of(self.paths, self.settings, names))
+        return self._limits[1]
+
+    def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
+        """What was drawn of the metrics as they are now, for all pages that look the same."""
+        return self.series.drawn(key, draw)
+
+    def alerts(self) -> list[Alert]:
+        """Worst first; entries that are damaged are left out."""
+        return read_alerts(self.paths)
+
+    def stamp(self) -> Stamp:
+        """Changes when anything but the metrics does."""
+        paths = self.paths
+        return stamp(
+            paths.status, paths.alerts, paths.root / "steering.json", paths.log, paths.videos, paths.checkpoints,
+            paths.report, paths.tags, paths.lock,
+        )  # fmt: skip
+
+
+def read_alerts(paths: RunPaths) -> list[Alert]:
+    """A run's alerts, worst first."""
+    found = read_record(paths.alerts).get("alerts")
+    alerts = []
+    for data in found if isinstance(found, list) else []:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            alerts.append(Alert.from_json(data))
+    with contextlib.suppress(ValueError, TypeError):
+        return by_weight(alerts)
+    return []
+
+
+def plain_text(value: Any, most: int = 2000) -> str:
+    """Anything from a run's folder as text of bounded length."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text[:most])
