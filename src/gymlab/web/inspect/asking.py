@@ -13,6 +13,8 @@ from gymlab.core.errors import GymlabError
 from gymlab.inspector.table import Asked
 from gymlab.web.inspect.looking import Looking
 
+MOST_STEPS = 20_000  # rows that a page can hold
+
 
 class Asking:
     """Runs episodes; one at a time."""
@@ -31,7 +33,7 @@ class Asking:
             self._seed = ui.number("seed", value=facts["seed"], min=0, precision=0).props("dense").classes("w-20")
             ways = {False: "greedy", True: "sampled"}
             self._sampled = ui.select(ways, value=facts["sampled"], label="policy").props("dense").classes("w-28")
-            self._most = ui.number("most steps", value=facts["max_steps"], min=1, max=100_000, precision=0)
+            self._most = ui.number("most steps", value=facts["max_steps"], min=1, max=MOST_STEPS, precision=0)
             self._most.props("dense").classes("w-24")
             self._run = ui.button("Run episode", icon="play_circle", on_click=self.run).props("dense no-caps")
             self._stop = ui.button("Stop", icon="stop", on_click=self._cancel).props("dense no-caps flat")
@@ -41,15 +43,10 @@ class Asking:
 
     def asked(self, forced: Mapping[int, Any] | None = None) -> Asked:
         """The episode that the form describes; of the one that is shown, another course from some step on."""
-        table = self._looking.table
+        table, most = self._looking.table, _whole(self._most, 1, MOST_STEPS)
         if forced and table is not None:
-            return Asked(table.checkpoint, table.seed, table.sampled, int(self._most.value or 1), forced)
-        return Asked(
-            str(self._checkpoint.value),
-            int(self._seed.value or 0),
-            bool(self._sampled.value),
-            int(self._most.value or 1),
-        )
+            return Asked(table.checkpoint, table.seed, table.sampled, most, forced)
+        return Asked(str(self._checkpoint.value), _whole(self._seed, 0, 2**31 - 1), bool(self._sampled.value), most)
 
     async def run(self) -> None:
         """Play the episode and show it."""
@@ -89,3 +86,8 @@ class Asking:
     def _cancel(self) -> None:
         if self._under_way is not None:
             self._looking.inspector.cancel(self._under_way)
+
+
+def _whole(field: ui.number, low: int, high: int) -> int:
+    """A field's number within bounds that the browser alone does not keep."""
+    return max(low, min(high, int(field.value or 0)))

@@ -99,12 +99,13 @@ class Transport:
         self._looking.go(self._looking.step + steps)
 
     def _key(self, event: events.GenericEventArguments) -> None:
-        key, far = event.args["key"], 10 if event.args["shift"] else 1
+        pressed = event.args if isinstance(event.args, dict) else {}
+        key, far = pressed.get("key"), 10 if pressed.get("shift") else 1
         if key == " ":
             self.toggle()
         elif key in ("ArrowLeft", "ArrowRight"):
             self._by(far if key == "ArrowRight" else -far)
-        else:
+        elif key in ("Home", "End"):
             self._set_playing(False)
             self._looking.go(0 if key == "Home" else self._looking.last)
 

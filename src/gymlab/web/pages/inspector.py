@@ -81,6 +81,9 @@ async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
         return
     waiting.delete()
     with content:
+        if not looking.facts["checkpoints"]:
+            ui.label("this run has no checkpoint yet: there is no policy to look at")
+            return
         asking = _build(looking)
         await asking.run()
 
