@@ -22,11 +22,17 @@ def cell(value: Any, key: str = "") -> str:
     return f'<td class="gl-number"{mark} title="{escape(str(value))}">{escape(number(value))}</td>'
 
 
+def bound(value: float | None) -> str:
+    """A cell for one end of a range: there to compare with, not to be exact."""
+    shown = "–" if value is None else f"{value:.4g}"
+    return f'<td class="gl-number gl-faint">{shown}</td>'
+
+
 def table(rows: Iterable[tuple[str, Sequence[str]]], head: Sequence[str] = ()) -> str:
     """Rows of a name and ready-made cells."""
     top = f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>" if head else ""
     body = "".join(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>" for name, cells in rows)
-    return f'<table class="gl-table">{top}{body}</table>'
+    return f'<div class="gl-table-in"><table class="gl-table">{top}{body}</table></div>'
 
 
 def bars(names: Sequence[str], shares: Sequence[float], chosen: int | None, legal: Sequence[bool] | None = None) -> str:
@@ -44,7 +50,9 @@ def bars(names: Sequence[str], shares: Sequence[float], chosen: int | None, lega
 
 STYLE = """
 .gl-table { border-collapse: collapse; font-size: .82rem; width: 100%; }
-.gl-table th { text-align: left; font-weight: normal; opacity: .8; padding: 1px 6px 1px 0; overflow-wrap: anywhere; }
+.gl-table th { text-align: left; font-weight: normal; opacity: .8; padding: 1px 6px 1px 0; }
+.gl-table th:first-child { min-width: 5.5rem; }
+.gl-table-in { overflow-x: auto; }
 .gl-number { font-family: ui-monospace, monospace; text-align: right; white-space: nowrap; }
 .gl-table td { padding: 1px 4px; }
 .gl-bar { display: grid; grid-template-columns: minmax(5rem, 2fr) 3fr 4rem; gap: .4rem; font-size: .82rem; }

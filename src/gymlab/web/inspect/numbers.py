@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.inspector.observation import value_at
-from gymlab.web.inspect.html import bars, cell, number, table
+from gymlab.web.inspect.html import bars, bound, cell, number, table
 from gymlab.web.inspect.looking import Looking
 
 _OUTCOME = {
@@ -31,7 +31,7 @@ class Observation:
 
     def __init__(self, looking: Looking) -> None:
         self._looking = looking
-        with ui.column().classes("gl-card gap-1").style("flex: 1 1 300px"):
+        with ui.column().classes("gl-card gap-1").style("flex: 1.4 1 300px"):
             ui.label("Observation").classes("font-semibold")
             self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=observation")
         looking.on_step(self._draw)
@@ -57,7 +57,7 @@ def _list(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any], column: st
         key = f"{column}.{'.'.join(map(str, path))}"
         cells = [cell(_at(row[column], path), key)]
         cells += [cell(_at(seen, path), f"seen.{'.'.join(map(str, path))}")] if seen is not None else []
-        rows.append((part["name"], [*cells, cell(part["low"]), cell(part["high"])]))
+        rows.append((part["name"], [*cells, bound(part["low"]), bound(part["high"])]))
     return table(rows, head)
 
 
@@ -69,7 +69,7 @@ def _stack(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
     for place in range(frame):
         own = parts[place::frame]
         cells = [cell(_at(row["observation"], p["path"]), f"observation.{p['path'][-1]}") for p in own]
-        rows.append((own[0]["name"], [*cells, cell(own[0]["low"]), cell(own[0]["high"])]))
+        rows.append((own[0]["name"], [*cells, bound(own[0]["low"]), bound(own[0]["high"])]))
     return table(rows, head)
 
 

@@ -13,10 +13,12 @@ _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("value", (("value", "value"), ("return from here", "return_to_go"), ("baseline", "baseline"))),
     ("reward", (("reward", "reward"), ("as learnt from", "learnt_reward"))),
     ("advantage", (("advantage", "advantage"), ("GAE", "gae"), ("TD error", "td_error"))),
-    ("doubt", (("entropy", "entropy"), ("probability", "probability"))),
+    ("entropy, probability", (("entropy", "entropy"), ("probability", "probability"))),
 )
 _HEIGHT = 120  # pixels of a panel
 _SMALL = {"fontSize": 11, "color": "#888"}  # readable in light and dark
+_COLOURS = ("#5898d4", "#8cb84c", "#8a6d3b", "#e08a2e", "#c0504d", "#d4b106", "#d1549b", "#7e57c2", "#2a9d8f",
+            "#6b7280", "#00838f", "#ad1457")  # fmt: skip
 # A click anywhere in a panel is a step; ECharts itself only tells of clicks on points.
 _CLICKS = """
 (() => { const at = getElement(%d); const listen = () => {
@@ -85,6 +87,7 @@ def options(table: Table) -> dict[str, Any]:
                            "data": list(map(list, zip(steps, values, strict=True))), "lineStyle": {"width": 1.2},
                            "animation": False, **own})  # fmt: skip
     return {
+        "color": list(_COLOURS),
         "grid": grids,
         "xAxis": x_axes,
         "yAxis": y_axes,

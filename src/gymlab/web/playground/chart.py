@@ -22,7 +22,7 @@ class LiveChart:
         self._chart = ui.echart(
             {
                 "title": {"text": title, "left": 0, "textStyle": {**_GREY, "fontWeight": "normal"}},
-                "grid": {"left": 56, "right": 16, "top": 28, "bottom": 24},
+                "grid": {"left": 56, "right": 16, "top": 36, "bottom": 24},
                 "xAxis": {**axis, "min": 0, "splitLine": {"show": False}},
                 "yAxis": {**axis, "scale": True, "splitNumber": 4},
                 "tooltip": {"trigger": "axis", "confine": True},
