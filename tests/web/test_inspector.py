@@ -235,7 +235,7 @@ def test_a_run_that_is_not_there_is_said_so_and_the_list_leads_to_those_that_are
 def test_every_value_on_the_page_is_the_table_s_for_large_envs_too(large_runs, chrome, run, tmp_path):  # noqa: F811
     with serving(large_runs) as site, looking(chrome, site.base) as tab:
         rows = table(opened(tab, site, run), tmp_path)
-        for key, step in (("Home", 0), ("ArrowRight", 1), ("End", len(rows) - 1)):
+        for key, step in (("Home", 0), ("ArrowRight", min(1, len(rows) - 1)), ("End", len(rows) - 1)):
             tab.keyboard.press(key)
             at_step(tab, step)
             wait_until(lambda row=rows[step]: tab.evaluate(CELLS).get("outcome/value") == str(row["value"]))
