@@ -65,7 +65,8 @@ def looking(browser, base, *, scheme="light", width=1280, expected=(), **options
         context.close()
     ours = (f"{base}/", base.replace("http", "ws", 1), "data:", "blob:")
     assert [url for url in requests if not url.startswith(ours)] == []
-    assert [text for text in troubles if not any(known in text for known in expected)] == []
+    troubles = [text for text in troubles if not any(known in text for known in expected)]
+    assert not troubles, troubles
 
 
 def wait_until(condition, seconds=30.0, what="it"):

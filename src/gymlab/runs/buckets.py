@@ -51,6 +51,24 @@ class BucketReader(MetricsReader):
             {name: values.get(name, missing) for name in names},
         )
 
+    def sample(self, names: Sequence[str], count: int) -> Stretches:
+        """Single rows, evenly by update, found by key: a first look at a long run that misses what lies between."""
+        known = set(self.names())
+        here = [name for name in names if name in known]
+        columns = ", ".join(["id", *AXES, *map(_checked, here)])
+        query = (
+            "WITH RECURSIVE wanted(place) AS (SELECT 0 UNION ALL SELECT place + 1 FROM wanted WHERE place < :last), "  # noqa: S608
+            "range(first, span) AS (SELECT min(id), max(id) - min(id) FROM updates) "
+            f"SELECT {columns} FROM wanted, range JOIN updates ON id = "
+            "(SELECT id FROM updates WHERE id >= first + span * place / :last ORDER BY id LIMIT 1)"
+        )
+        with table.told(self._path):
+            rows = self._db.execute(query, {"last": count - 1}).fetchall()
+        cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(AXES) + len(here))
+        start = 1 + len(AXES)
+        values = {name: np.repeat(cells[:, start + i, None], 3, 1) for i, name in enumerate(here)}
+        return Stretches(cells[:, 0].astype(np.int64), {a: cells[:, 1 + i] for i, a in enumerate(AXES)}, values)
+
     def _folded(self, names: Sequence[str], width: int, first: int, *, checked: bool) -> list[tuple[Any, ...]]:
         columns = [_checked(name) if checked else table.quote(name) for name in names]
         parts = ", ".join(["id / :width AS stretch", *(f"max({axis})" for axis in AXES), *map(_three, columns)])

@@ -24,17 +24,21 @@ QUESTION = (
 )
 _LONGEST = 24_000
 _LOG_LINES = 25
+_ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden")
 
 
 def run_bundle(view: RunView) -> str:
     """Settings, result, text charts, alerts, surprising steps and the end of the log."""
     facts = read_facts(view.paths, view.settings)
     frame = Frame(width=64, height=10, axis="vec_steps", threshold=facts.solved_at)
-    changed = [row for row in settings_rows(view) if row["default"] or row["key"] in ("budget", "n_envs", "n_steps")]
+    own = f"{view.manifest.get('algorithm')}."
+    told = [row for row in settings_rows(view) if row["default"] or row["key"].startswith((own, *_ALWAYS))]
     parts = {
         f"Run {view.paths.run_id}": [sections.shown(facts.name), *_pairs(sections.result_rows(facts))],
         "Score": _pairs(sections.score_rows(facts)),
-        "Settings that are not the default": [f"{row['key']} = {row['value']}" for row in changed],
+        "Settings of the algorithm, and others that are not the default": [
+            f"{row['key']} = {row['value']}" for row in told
+        ],
         "Returns": sections.return_plot(facts, frame),
         "Other metrics, first and last value, course, range": sections.sparklines(facts, 32),
         "Alerts": _alerts(view) or ["none"],

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
+from gymlab.web.drawing import SCRIPT
 from gymlab.web.site import Site
 
 _COOKIE = "gymlab_dark"
@@ -36,6 +37,7 @@ def frame(site: Site, title: str) -> Iterator[ui.column]:
     """The page's title and navigation; what is made inside stands below them."""
     ui.page_title(f"{title} · gymlab")
     ui.add_css(_STYLE)
+    ui.add_head_html(f"<script>{SCRIPT}</script>")
     chosen = _chosen()
     dark = ui.dark_mode(_MODES[chosen])
     with ui.header().classes("items-center px-3 py-1 gap-1 no-wrap"):

@@ -51,28 +51,26 @@ class RunHead:
 
     def refresh(self) -> None:
         """Read the run's own word on how it does."""
-        view, status = self._view, self._view.status
+        view = self._view
+        if not view.paths.exists:
+            self._status.set_text("deleted")
+            self._status.props("color=grey")
+            return
+        status = view.status
         running = status["status"] == "running"
         state = "paused" if running and view.paused else str(status["status"])
         self._status.set_text(state)
         self._status.props(f"color={_STATUS.get(str(status['status']), 'grey')}")
         manifest = view.manifest
         self._what.set_text(f"{plain_text(manifest.get('recipe'), 80)}, seed {plain_text(manifest.get('seed'), 20)}")
-        self._where.set_text(self._position(status))
-        self._progress.set_value(self._share())
+        row = self._last()
+        self._where.set_text(_position(row, status))
+        self._progress.set_value(round(row.get("time/progress", 0.0), 3))
         self._show_badges()
         for button in (self._checkpoint, self._pause, self._stop):
             button.set_enabled(running)
         self._pause.set_text("Go on" if running and view.paused else "Pause")
         self._resume.set_enabled(not running)
-
-    def _position(self, status: dict[str, Any]) -> str:
-        row = self._last()
-        parts = [f"{counted(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
-        parts += [lasted(row["seconds"])] if "seconds" in row else []
-        parts += [f"{counted(row['time/sps'])} steps/s"] if "time/sps" in row else []
-        reason = status.get("stop_reason")
-        return " · ".join(parts) + (f" · {plain_text(reason, 200)}" if reason else "")
 
     def _last(self) -> dict[str, float]:
         series = self._view.series
@@ -87,9 +85,6 @@ class RunHead:
             if len(trace.y):
                 row[name] = float(trace.high[-1] if name == "time/progress" else trace.y[-1])
         return row
-
-    def _share(self) -> float:
-        return round(self._last().get("time/progress", 0.0), 3)
 
     def _show_badges(self) -> None:
         found = self._view.alerts()
@@ -136,3 +131,12 @@ class RunHead:
         done = await act(self._view.paths)
         self._said.set_text(done.text.strip() or f"done (exit code {done.code})")
         self.refresh()
+
+
+def _position(row: dict[str, float], status: dict[str, Any]) -> str:
+    """How far the run is, how fast it goes, and what ended it."""
+    parts = [f"{counted(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
+    parts += [lasted(row["seconds"])] if "seconds" in row else []
+    parts += [f"{counted(row['time/sps'])} steps/s"] if "time/sps" in row else []
+    reason = status.get("stop_reason")
+    return " · ".join(parts) + (f" · {plain_text(reason, 200)}" if reason else "")

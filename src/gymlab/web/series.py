@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.runs.buckets import BucketReader
+from gymlab.runs.buckets import BucketReader, Stretches
 from gymlab.runs.curves import AXES
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
@@ -20,6 +20,7 @@ from gymlab.runs.status import read_record
 MOST_POINTS = 800
 _LATE = ("eval/", "score/")  # may be added to a row long after it was written
 _KEPT_RUNS = 64
+_LONG = 20_000  # updates, from which on reading all of them can be felt
 Stamp = tuple[int, ...]
 
 
@@ -60,9 +61,9 @@ class RunSeries:
         self._lock = threading.Lock()
         self._forget(1)
         self._session: object = None
-        self._seen: Stamp = ()
+        self._version = 0
         self._drawn: dict[Hashable, Any] = {}
-        self._drawn_of: Stamp = ()
+        self._drawn_of = 0
         self.newest = 0
         self.names: list[str] = []
         self.rows_read = 0  # for tests: an unchanged file costs nothing, a changed one its last stretches
@@ -72,20 +73,40 @@ class RunSeries:
         self._number = np.empty(0, np.int64)
         self._clocks = {axis: np.empty(0) for axis in AXES}
         self._values: dict[str, np.ndarray] = {}
+        self._first_look: Stretches | None = None
+        self._fresh: dict[str, Stamp] = {}  # what the file was when a metric was read
 
     def refresh(self, names: Iterable[str]) -> None:
         """Read what is new of these metrics. A run without a store has none."""
         with self._lock:
-            wanted = list(dict.fromkeys(names))
             seen = metrics_stamp(self._paths)
-            if seen == self._seen and all(name in self._values for name in wanted):
+            old = [name for name in dict.fromkeys(names) if self._fresh.get(name) != seen]
+            if not old and self.names:
                 return
             try:
                 with BucketReader(self._paths.metrics) as reader:
-                    self._read(reader, wanted)
-                self._seen = seen
+                    self._read(reader, old)
+                self._fresh |= dict.fromkeys(old, seen)
             except RunError:
                 self._forget(1)
+            self._version += 1
+
+    def preview(self, names: Iterable[str]) -> bool:
+        """A first look at a long run, some milliseconds later; whether there is more to come by `refresh`."""
+        with self._lock:
+            new = [name for name in dict.fromkeys(names) if name not in self._values]
+            if not new:
+                return False
+            try:
+                with BucketReader(self._paths.metrics) as reader:
+                    if reader.newest() < _LONG:
+                        return False
+                    self.names = reader.names()
+                    self._first_look = reader.sample(new, MOST_POINTS // 2)
+            except RunError:
+                return False
+            self._version += 1
+            return True
 
     def _read(self, reader: BucketReader, wanted: list[str]) -> None:
         newest, session = reader.newest(), read_record(self._paths.status).get("sessions")
@@ -128,17 +149,19 @@ class RunSeries:
     def trace(self, name: str, axis: str) -> Trace:
         """A metric where it was measured; empty where it never was."""
         with self._lock:
-            cells = self._values.get(name)
+            cells, clock = self._values.get(name), self._clocks[axis]
+            if cells is None and self._first_look is not None:
+                cells, clock = self._first_look.values.get(name), self._first_look.clocks[axis]
             if cells is None or not len(cells):
                 return _NOTHING
             measured = np.isfinite(cells[:, 0])
-            x = self._clocks[axis][: len(cells)][measured]
+            x = clock[: len(cells)][measured]
             return Trace(x, cells[measured, 0], cells[measured, 1], cells[measured, 2])
 
     def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
         """The same object as long as nothing new was read: twenty pages draw a chart once."""
-        if self._drawn_of != self._seen:
-            self._drawn_of = self._seen
+        if self._drawn_of != self._version:
+            self._drawn_of = self._version
             self._drawn.clear()
         if key not in self._drawn:
             self._drawn[key] = draw()

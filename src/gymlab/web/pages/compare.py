@@ -17,6 +17,7 @@ from gymlab.runs.curves import AXES
 from gymlab.runs.registry import Registry
 from gymlab.web.charts import Look, Plot, line_chart
 from gymlab.web.comparison import Comparison, compare
+from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.frame import frame
 from gymlab.web.overlay import by_group
 from gymlab.web.selection import MOST_COMPARED
@@ -71,7 +72,7 @@ class ComparePage:
             ui.switch("bounds", value=True, on_change=partial(self._turn, "bounds"))
             ui.switch("mean and 95 % interval by recipe", on_change=self._regroup)
         with ui.element("div").classes("gl-card w-full"):
-            self._chart = ui.echart(line_chart(Plot(self._name, {}), self._look)).style("height: 420px; width: 100%")
+            self._chart = empty_chart(420)
         self._notes = ui.column().classes("gap-0")
         self._scores = ui.column().classes("gl-card w-full gap-1")
         self._settings = ui.column().classes("gl-card w-full gap-1")
@@ -98,16 +99,17 @@ class ComparePage:
         return found
 
     async def _draw(self, views: Sequence[RunView]) -> None:
-        await to_thread(_refresh, [view.series for view in views], self._name)
+        series = [view.series for view in views]
+        if await to_thread(_preview, series, self._name):
+            draw([(self._chart, await to_thread(self._text, views))])
+        await to_thread(_refresh, series, self._name)
         names = ordered({name for view in views for name in view.series.names if not metric(name).histogram})
         if names and names != self._seen.get("names"):
             self._seen["names"] = names
             self._metric.set_options(names if self._name in names else [self._name, *names], value=self._name)
-        options = await to_thread(self._options, views)
-        self._chart._props["options"] = options
-        self._chart.update()
+        draw([(self._chart, await to_thread(self._text, views))])
 
-    def _options(self, views: Sequence[RunView]) -> dict[str, Any]:
+    def _text(self, views: Sequence[RunView]) -> str:
         look = self._look
         traces = {v.paths.run_id: smoothed(v.series.trace(self._name, look.axis), look.smooth) for v in views}
         traces = {run_id: trace for run_id, trace in traces.items() if len(trace.x)}
@@ -116,7 +118,9 @@ class ComparePage:
         limits = {view.limits().get(self._name, UNBOUNDED) for view in views}
         goals = {view.goal for view in views}
         goal = goals.pop() if len(goals) == 1 and metric(self._name).bounds == "return" else None
-        return line_chart(Plot(self._name, traces, limits.pop() if len(limits) == 1 else UNBOUNDED, goal), look)
+        return text_of(
+            line_chart(Plot(self._name, traces, limits.pop() if len(limits) == 1 else UNBOUNDED, goal), look)
+        )
 
     def _fill(self, found: Comparison) -> None:
         self._notes.clear()
@@ -132,7 +136,7 @@ class ComparePage:
                 ui.label(title).classes("font-semibold")
                 if part.rows:
                     ui.table(rows=part.rows, columns=part.columns, row_key="c0", pagination=0).props(
-                        "dense flat"
+                        "dense flat hide-bottom"
                     ).classes("w-full")
                 else:
                     ui.label("None.").classes("gl-faint")
@@ -160,6 +164,10 @@ class ComparePage:
         self._grouped = bool(event.value)
         self._seen.pop("curves", None)
         await self._check()
+
+
+def _preview(series: Sequence[RunSeries], name: str) -> bool:
+    return max((one.preview([name]) for one in series), default=False)
 
 
 def _refresh(series: Sequence[RunSeries], name: str) -> None:

@@ -27,8 +27,8 @@ from gymlab.web.view import RunView
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_LOOK_SECONDS = 0.5
-_RECHECK = 8  # looks: a killed run changes no file
+_LOOK_SECONDS = 0.3
+_RECHECK = 15  # looks: a killed run changes no file
 PANELS: dict[str, Callable[[RunView], Panel]] = {
     "Charts": MetricsPanel,
     "Histograms": DistributionsPanel,
@@ -80,7 +80,7 @@ class RunPage:
             for name in PANELS:
                 ui.tab(name)
         self._tabs = tabs
-        with ui.tab_panels(tabs, value=first, animated=False, keep_alive=False).classes("w-full bg-transparent"):
+        with ui.tab_panels(tabs, value=first, animated=False, keep_alive=True).classes("w-full bg-transparent"):
             for name in PANELS:
                 self._places[name] = ui.tab_panel(name).classes("p-0")
         ui.timer(_LOOK_SECONDS, self._look)
@@ -107,7 +107,7 @@ class RunPage:
             with self._places[name]:
                 self._panels[name] = PANELS[name](self._view)
                 self._panels[name].build()
-        if name in self._panels and self._seen.get(name) != now:
+        if name in self._panels and self._seen.get(name) != now and self._view.paths.exists:
             self._seen[name] = now
             with contextlib.suppress(GymlabError, FileNotFoundError):  # removed, or damaged: the head says so
                 await self._panels[name].refresh()

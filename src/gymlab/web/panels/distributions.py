@@ -10,7 +10,8 @@ from nicegui import ui
 from gymlab.core.errors import GymlabError
 from gymlab.core.metrics.catalogue import ordered
 from gymlab.runs.metrics import MetricsReader
-from gymlab.web.charts import Options, heat_map
+from gymlab.web.charts import heat_map
+from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.series import Stamp, metrics_stamp
 from gymlab.web.view import RunView
 
@@ -24,6 +25,7 @@ class DistributionsPanel:
         self._seen: Stamp = ()
         self._chosen: list[str] = []
         self._names: list[str] = []
+        self._charts: list[ui.echart] = []
 
     def build(self) -> None:
         self._select = (
@@ -54,12 +56,12 @@ class DistributionsPanel:
             await self._draw()
 
     async def _draw(self) -> None:
-        drawn = await to_thread(self._options)
-        self._place.clear()
-        with self._place:
-            for options in drawn:
-                with ui.element("div").classes("gl-card"):
-                    ui.echart(options).style("height: 260px; width: 100%")
+        texts = await to_thread(self._texts)
+        if len(self._charts) != len(texts):
+            self._place.clear()
+            with self._place:
+                self._charts = [_chart() for _ in texts]
+        draw(list(zip(self._charts, texts, strict=True)))
 
     def _read_names(self) -> list[str]:
         try:
@@ -68,9 +70,14 @@ class DistributionsPanel:
         except GymlabError:
             return []
 
-    def _options(self) -> list[Options]:
+    def _texts(self) -> list[str]:
         try:
             with MetricsReader(self._view.paths.metrics) as reader:
-                return [heat_map(reader.histogram(name), name) for name in self._chosen]
+                return [text_of(heat_map(reader.histogram(name), name)) for name in self._chosen]
         except GymlabError:
             return []
+
+
+def _chart() -> ui.echart:
+    with ui.element("div").classes("gl-card"):
+        return empty_chart(260)

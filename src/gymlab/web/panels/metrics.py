@@ -10,9 +10,9 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.metrics.catalogue import NAMESPACES, grouped, headlines, metric
-from gymlab.core.metrics.metric import UNBOUNDED
 from gymlab.runs.curves import AXES
-from gymlab.web.charts import Look, Mark, Options, Plot, line_chart
+from gymlab.web.charts import Look, Mark, Plot, line_chart
+from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.panels.plots import COMPOSITES, parts_of, plot_of
 from gymlab.web.view import RunView
 
@@ -26,6 +26,7 @@ class MetricsPanel:
         self._view = view
         self._look, self._scaled, self._every, self._filter = Look(), True, False, ""
         self._charts: dict[str, tuple[str, ui.echart]] = {}  # by name: its group, and where it is drawn
+        self._drawn: dict[str, str] = {}
         self._open = set(_OPEN)
         self._known: list[str] = []
 
@@ -51,25 +52,32 @@ class MetricsPanel:
     async def refresh(self) -> None:
         """Draw what is new in the groups that are open."""
         series = self._view.series
-        shown = [name for name, (group, _) in self._charts.items() if group in self._open]
-        await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
+        if not self._known:
+            await to_thread(series.refresh, [])
         if series.names != self._known:
             self._known = list(series.names)
             self._lay_out()
-            shown = [name for name, (group, _) in self._charts.items() if group in self._open]
-            await to_thread(series.refresh, [part for name in shown for part in parts_of(name)])
-        marks = self._marks()
-        for name in shown:
-            self._draw(name, marks.get(name, ()))
+        shown = [name for name, (group, _) in self._charts.items() if group in self._open]
+        parts = [part for name in shown for part in parts_of(name)]
+        if await to_thread(series.preview, parts):
+            self._draw(shown)
+        await to_thread(series.refresh, parts)
+        self._draw(shown)
 
-    def _draw(self, name: str, marks: Sequence[Mark]) -> None:
-        chart = self._charts[name][1]
-        plot = plot_of(self._view, name, self._look, scaled=self._scaled)
-        options = self._view.drawn(
-            (name, self._look, self._scaled, tuple(marks)), lambda: line_chart(_marked(plot, marks), self._look)
-        )
-        if chart.options is not options:
-            _set(chart, options)
+    def _draw(self, shown: Sequence[str]) -> None:
+        marks = self._marks()
+        texts = {name: self._text(name, marks.get(name, ())) for name in shown}
+        draw([(self._charts[name][1], text) for name, text in texts.items() if self._drawn.get(name) is not text])
+        self._drawn |= texts
+
+    def _text(self, name: str, marks: Sequence[Mark]) -> str:
+        look, scaled = self._look, self._scaled
+
+        def made() -> str:
+            plot = plot_of(self._view, name, look, scaled=scaled)
+            return text_of(line_chart(_marked(plot, marks), look))
+
+        return str(self._view.drawn((name, look, scaled, tuple(marks)), made))
 
     def _marks(self) -> dict[str, list[Mark]]:
         """Where alerts are drawn: on the metric that shows them, and on the return."""
@@ -84,6 +92,7 @@ class MetricsPanel:
     def _lay_out(self) -> None:
         self._place.clear()
         self._charts.clear()
+        self._drawn.clear()
         with self._place:
             for group, names in self._groups().items():
                 title = f"{NAMESPACES.get(group, group)} ({len(names)})"
@@ -144,8 +153,7 @@ def _marked(plot: Plot, marks: Sequence[Mark]) -> Plot:
 def _chart(name: str) -> ui.echart:
     about = metric(name)
     with ui.element("div").classes("gl-card"):
-        empty = Plot(name, {}, UNBOUNDED)
-        chart = ui.echart(line_chart(empty, Look())).style("height: 200px; width: 100%")
+        chart = empty_chart(200)
         chart.props(f'role=img aria-label="{_attribute(name)}"')
         if name in dict(COMPOSITES.values()):
             return chart
@@ -160,8 +168,3 @@ def _chart(name: str) -> ui.echart:
 
 def _attribute(name: str) -> str:
     return "".join(letter for letter in name if letter.isalnum() or letter in "/_-. ")
-
-
-def _set(chart: ui.echart, options: Options) -> None:
-    chart._props["options"] = options
-    chart.update()

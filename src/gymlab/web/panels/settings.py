@@ -37,7 +37,7 @@ class SettingsPanel:
             self._lines()
             search = ui.input(placeholder="Filter").props('dense outlined clearable aria-label="Filter settings"')
             table = ui.table(rows=rows, columns=_COLUMNS, row_key="key", pagination=0).classes("w-full")
-            table.props("dense flat wrap-cells").bind_filter_from(search, "value")
+            table.props("dense flat hide-bottom wrap-cells").bind_filter_from(search, "value")
 
     def _lines(self) -> None:
         """What was said on the command line, then and when the run was resumed."""

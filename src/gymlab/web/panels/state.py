@@ -55,13 +55,13 @@ class StatePanel:
                 'dense outlined clearable aria-label="Filter values"'
             )
             self._row = ui.table(rows=[], columns=_ROW, row_key="name", pagination=0).classes("w-full")
-            self._row.props("dense flat virtual-scroll").style("max-height: 60vh").bind_filter_from(
+            self._row.props("dense flat hide-bottom virtual-scroll").style("max-height: 60vh").bind_filter_from(
                 self._search, "value"
             )
         with ui.column().classes("gl-card gap-1 w-full"):
             self._which = ui.label("Weights").classes("font-semibold")
             self._tensors = ui.table(rows=[], columns=_TENSORS, row_key="tensor", pagination=0).classes("w-full")
-            self._tensors.props("dense flat")
+            self._tensors.props("dense flat hide-bottom")
 
     def _ask(self, wish: steering.Wish) -> None:
         with told():

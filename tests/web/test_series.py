@@ -1,0 +1,132 @@
+"""Metrics folded for charts: the same numbers as the rows, read once, and only what is new after that."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gymlab.core.clock import Clock
+from gymlab.runs.buckets import BucketReader
+from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.store import RunStore
+from gymlab.web.charts import on_common_bins
+from gymlab.web.overlay import by_group, mean_of
+from gymlab.web.series import MOST_POINTS, RunSeries, Trace
+
+
+def rows(first, last, **more):
+    return [
+        Clock(u, 4 * u, 8 * u, u, u / 2)._asdict() | {"opt/kl": float(u % 7), **more} for u in range(first, last + 1)
+    ]
+
+
+@pytest.fixture
+def run(tmp_path):
+    store = RunStore.create(tmp_path / "runs", "one", name="x")
+    with store:
+        store.write_manifest({"recipe": "x"})
+        store.start()
+        yield store.paths
+
+
+def test_a_stretch_has_the_mean_and_the_extremes_of_its_rows(run):
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 10))
+    with BucketReader(run.metrics) as reader:
+        found = reader.stretches(["opt/kl", "no/such"], 4, 0)
+    assert found.number.tolist() == [0, 1, 2]  # updates 1-3, 4-7, 8-10
+    assert found.values["opt/kl"].tolist() == [[2, 1, 3], [3.75, 0, 6], [2, 1, 3]]
+    assert found.clocks["env_steps"].tolist() == [24, 56, 80]
+    assert np.isnan(found.values["no/such"]).all()
+
+
+def test_what_is_no_number_is_left_out(run):
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 2) + rows(3, 3, **{"opt/kl": math.nan}) + rows(4, 4, **{"opt/kl": math.inf}))
+    series = RunSeries(run)
+    series.refresh(["opt/kl"])
+    assert series.trace("opt/kl", "updates").y.tolist() == [1, 2]
+    with BucketReader(run.metrics) as reader:
+        assert reader.stretches(["opt/kl"], 8, 0).values["opt/kl"].tolist() == [[1.5, 1, 2]]
+
+
+def test_new_rows_are_read_and_old_ones_are_not(run):
+    series = RunSeries(run)
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 500))
+        writer.commit()
+        series.refresh(["opt/kl"])
+        assert series.rows_read == 500
+        series.refresh(["opt/kl"])
+        assert series.rows_read == 500
+        writer.append(rows(501, 510))
+        writer.commit()
+        series.refresh(["time/progress"])  # somebody else was here first
+        series.rows_read = 500
+        series.refresh(["opt/kl"])
+        assert series.rows_read == 511  # the last one again: values are added to a row until the next begins
+        assert series.trace("opt/kl", "updates").y.tolist() == [u % 7 for u in range(1, 511)]
+
+
+def test_an_evaluation_that_comes_late_is_seen(run):
+    series = RunSeries(run)
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 20))
+        writer.amend(5, {"eval/greedy_mean": 50.0})
+        writer.commit()
+        series.refresh(["opt/kl", "eval/greedy_mean"])
+        writer.append(rows(21, 30))
+        writer.amend(10, {"eval/greedy_mean": 100.0})
+        writer.commit()
+        series.refresh(["opt/kl", "eval/greedy_mean"])
+    trace = series.trace("eval/greedy_mean", "updates")
+    assert (trace.x.tolist(), trace.y.tolist()) == ([5, 10], [50, 100])
+
+
+def test_a_run_that_was_cut_back_is_read_anew(run):
+    series = RunSeries(run)
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 50))
+        writer.commit()
+        series.refresh(["opt/kl"])
+        writer.cut_after(20)
+        writer.append(rows(21, 30, **{"opt/kl": 99.0}))
+        writer.commit()
+        series.refresh(["opt/kl"])
+    assert series.trace("opt/kl", "updates").y.tolist() == [u % 7 for u in range(1, 21)] + [99.0] * 10
+
+
+def test_a_long_run_is_a_few_hundred_points_that_miss_no_spike(run):
+    with MetricsWriter(run.metrics) as writer:
+        writer.append(rows(1, 20_000))
+        writer.amend(12_345, {"opt/kl": 1000.0})
+    series = RunSeries(run)
+    assert series.preview(["opt/kl"])  # at once, though not everything
+    assert (series.trace("opt/kl", "seconds").x[[0, -1]] == [0.5, 10_000]).all()
+    series.refresh(["opt/kl"])
+    assert not series.preview(["opt/kl"])
+    trace = series.trace("opt/kl", "seconds")
+    assert MOST_POINTS / 4 < len(trace.x) <= MOST_POINTS
+    assert trace.high.max() == 1000
+    assert trace.x[-1] == 10_000
+
+
+def test_a_mean_of_runs_has_an_interval_that_holds_it_and_one_run_has_none():
+    x = np.arange(10.0)
+    flat = [Trace(x, np.full(10, level), x, x) for level in (1.0, 2.0, 6.0)]
+    both = mean_of(flat)
+    assert both.y == pytest.approx(3.0)
+    assert (both.low < 3).all()
+    assert (both.high > 3).all()
+    named = by_group({"a": flat[0], "b": flat[1], "c": flat[2]}, {"a": "one", "b": "one", "c": "two"})
+    assert list(named) == ["one (n=2)", "two (n=1)"]
+    assert (named["two (n=1)"].low == named["two (n=1)"].high).all()
+
+
+def test_histograms_with_other_edges_keep_their_mass_on_common_bins():
+    from gymlab.runs.histograms import Histograms
+
+    found = Histograms("x", np.array([1.0, 2.0]), np.array([[0.0, 1, 2], [0, 2, 4]]), np.array([[1, 3], [2, 2]]))
+    edges, shares = on_common_bins(found)
+    assert edges.tolist() == [0, 2, 4]
+    assert shares.tolist() == [[1, 0], [0.5, 0.5]]
