@@ -56,7 +56,8 @@ class Attributor:
 
 
 def _is_smooth(leaf: np.ndarray) -> bool:
-    return leaf.dtype.kind == "f" or leaf.dtype == np.uint8
+    """Numbers and pixels; pixels may be bytes or, in MinAtar's channels, only there or not."""
+    return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
 
 
 def _gradients_of(stage: Stage, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:

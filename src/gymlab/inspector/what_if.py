@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from gymnasium import spaces
 
 from gymlab.core.keys import run_key
 from gymlab.core.types import Masked
@@ -19,7 +20,7 @@ from gymlab.training.state import Policy
 
 def what_if(stage: Stage, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
     """The greedy action for an observation as the policy gets it (JSON or arrays), and what it is chosen by."""
-    obs, _ = batched(stage.spaces.observation, as_arrays(observation))
+    obs, _ = batched(stage.spaces.observation, as_arrays(stage.spaces.observation, observation))
     if mask is not None:
         obs = Masked(obs, np.asarray(mask, bool)[None])
     actor = stage.actor
@@ -41,18 +42,11 @@ def _first(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x[0]), tree)
 
 
-def as_arrays(observation: Any) -> Any:
-    """JSON's lists of numbers as arrays; the shape of dicts and tuples stays."""
-    if isinstance(observation, dict):
-        return {key: as_arrays(part) for key, part in observation.items()}
-    if isinstance(observation, list) and _is_tuple(observation):
-        return tuple(as_arrays(part) for part in observation)
-    return np.asarray(observation)
-
-
-def _is_tuple(parts: list[Any]) -> bool:
-    """Whether a list cannot be one array."""
-    try:
-        return any(isinstance(part, dict) for part in parts) or np.asarray(parts).dtype == object
-    except ValueError:  # parts of different lengths
-        return True
+def as_arrays(space: Any, observation: Any) -> Any:
+    """JSON's lists as the arrays and tuples that the space has; what does not fit is left for `predict` to refuse."""
+    if isinstance(space, spaces.Dict) and isinstance(observation, dict):
+        return {key: as_arrays(space.spaces.get(key), part) for key, part in observation.items()}
+    if isinstance(space, spaces.Tuple) and isinstance(observation, list | tuple):
+        inner = [*space.spaces, *[None] * len(observation)]
+        return tuple(as_arrays(part, value) for part, value in zip(inner, observation, strict=False))
+    return observation
