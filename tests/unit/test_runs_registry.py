@@ -170,3 +170,15 @@ def test_ten_thousand_runs_list_quickly(tmp_path: Path) -> None:
     many = [{"id": f"run-{i:05}", "status": "finished", "created": str(i), "env": "CartPole-v1"} for i in range(10_000)]
     registry._change(lambda _: many)
     assert registry.entries()[9_999]["id"] == "run-09999"
+
+
+def test_a_note_is_changed_and_neither_tags_nor_a_rebuild_lose_it(tmp_path: Path) -> None:
+    with begin(tmp_path, "one", note="first") as store:
+        paths = store.paths
+    registry = Registry(tmp_path)
+    assert registry.runs()[0]["note"] == "first"
+    registry.set_note(paths, "second")
+    registry.set_tags(paths, lambda old: [*old, "kept"])
+    assert [(run["note"], run["tags"]) for run in registry.reindex()] == [("second", ["kept"])]
+    registry.set_note(paths, "")
+    assert [(run["note"], run["tags"]) for run in registry.runs()] == [(None, ["kept"])]

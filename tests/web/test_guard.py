@@ -3,10 +3,12 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from tests.running import gymlab
+from tests.running import environment, gymlab
 from tests.synthetic import make_run
 from tests.web.browsing import serving
 
@@ -155,6 +157,16 @@ def test_beyond_this_machine_a_token_is_demanded(folder):
     assert done.returncode == 2
     assert "--token" in done.stderr
     assert gymlab("web", "--no-open", "--token", "short", cwd=folder, check=False).returncode == 2
+
+
+def test_without_its_package_one_line_says_what_to_install(folder):
+    script = "import sys; sys.modules['nicegui'] = None; sys.argv = ['gymlab', 'web']; " \
+        "from gymlab.cli.main import main; main()"  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: the web page needs an extra package: pip install 'gymlab[web]'"
 
 
 def test_a_port_that_is_taken_is_said_so(site, folder):

@@ -109,12 +109,34 @@ def test_a_training_run_is_watched_held_stepped_and_stopped_from_its_page(chrome
 def test_a_run_that_was_held_and_stepped_has_the_numbers_of_one_that_was_not(folder):
     (folder / "small.yaml").write_text(RECIPE.replace("5M", "40k"))
     whole = start("train", "small.yaml", "--run-id", "whole", "--full-budget", "-q", cwd=folder)
-    assert whole.wait(timeout=120) == 0
+    whole.communicate(timeout=120)
+    assert whole.returncode == 0
     held = start("train", "small.yaml", "--run-id", "held", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "held")
     wait_until(lambda: newest(paths) > 0, 90, "the first update")
     for wish in ("pause", "step", "step", "go_on", "checkpoint"):
         steering.ask(paths, wish)
         time.sleep(0.5)
-    assert held.wait(timeout=120) == 0
+    held.communicate(timeout=120)
+    assert held.returncode == 0
     assert metric_rows(folder / "runs/whole") == metric_rows(folder / "runs/held")
+
+
+@pytest.mark.slow
+def test_a_stopped_run_is_scored_and_gone_on_with_from_its_page(chrome, live):
+    site, paths = live
+    with looking(chrome, site.base) as tab:
+        tab.goto(f"{site.base}/run/live")
+        tab.get_by_role("button", name="Evaluate").click()
+        wait_until(lambda: "(asked" in paths.log.read_text(), 60, "the policy to be handed to the examiner")
+        tab.get_by_role("button", name="Stop").click()
+        tab.get_by_text("stopped", exact=True).wait_for()
+        done = newest(paths)
+        tab.get_by_role("button", name="Evaluate").click()
+        tab.get_by_text("evaluating …").wait_for()
+        wait_until(lambda: tab.get_by_text("greedy").count(), 120, "a score")
+        tab.get_by_role("button", name="Resume").click()
+        wait_until(lambda: read_status(paths)["status"] == "running" and newest(paths) > done, 120, "going on")
+        tab.get_by_text("running", exact=True).first.wait_for()
+        tab.get_by_role("button", name="Stop").click()
+        wait_until(lambda: read_status(paths)["status"] == "stopped", 60, "the end")

@@ -185,3 +185,11 @@ def test_a_deleted_run_leaves_its_open_page_quiet(chrome, site):
         remove_run(RunPaths(site.runs / "fleeting"))
         tab.get_by_text("deleted", exact=True).wait_for()
         assert tab.get_by_text("CartPole-v1:ppo, seed 0").count() == 1
+
+
+def test_settings_that_differ_from_the_recipe_are_shown_beside_it(chrome, site):
+    with looking(chrome, site.base) as tab:
+        tab.goto(f"{site.base}/run/run-1?tab=Settings")
+        tab.get_by_text("differ from CartPole-v1:ppo as it is today").wait_for(timeout=60_000)
+        row = tab.get_by_role("row").filter(has_text="ppo.learning_rate")
+        assert row.get_by_role("cell").all_inner_texts()[:3] == ["ppo.learning_rate", "lin_2e-3", "lin_1e-3"]

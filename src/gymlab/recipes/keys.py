@@ -57,12 +57,16 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
 def read_settings(path: Path) -> dict[str, Any]:
     """The same from a run's recipe.yaml, without importing what it names; {} where it cannot be read."""
     try:
-        tree = read_file(path, Problems()).plain()
-        (variant,) = tree["variants"].values()
-        inner = {key: value for key, value in variant.items() if key not in NOT_INHERITED}
-        return _flat({"env": tree["env"], **inner})
+        return settings_in(read_file(path, Problems()).plain())
     except (GymlabError, OSError, KeyError, TypeError, ValueError, AttributeError):
         return {}
+
+
+def settings_in(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from the plain data of a file with one variant; KeyError, TypeError or ValueError where it is none."""
+    (variant,) = tree["variants"].values()
+    inner = {key: value for key, value in variant.items() if key not in NOT_INHERITED}
+    return _flat({"env": tree["env"], **inner})
 
 
 def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict[str, Any]:

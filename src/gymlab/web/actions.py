@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError
 from gymlab.runs.control import ask_to_stop
@@ -15,6 +17,7 @@ from gymlab.runs.logs import plain
 from gymlab.runs.paths import RunPaths
 
 _LONGEST_OUTPUT = 20_000
+_REGISTERED = re.compile(r"(?:[A-Za-z0-9_]+/)?[A-Za-z0-9_-]+-v[0-9]+:[a-z0-9_-]+")
 
 
 class Done(NamedTuple):
@@ -40,6 +43,23 @@ async def resume(paths: RunPaths) -> Done:
 async def evaluate(paths: RunPaths) -> Done:
     """Score the best checkpoint."""
     return await command(paths.root.parent, "eval", paths.run_id)
+
+
+async def recipe_settings(paths: RunPaths, name: str) -> dict[str, Any]:
+    """What a run's recipe says today, by full key; {} where there is none.
+
+    Only ids of registered envs are looked up: a name that leads to a module would run what a run from strangers wants.
+    """
+    if not _REGISTERED.fullmatch(name):
+        return {}
+    done = await command(paths.root.parent, "config", "show", name, "--json")
+    lines = [line for line in done.text.splitlines() if line.startswith("{")]
+    try:
+        from gymlab.recipes.keys import settings_in
+
+        return settings_in(json.loads(lines[-1])["recipe"]) if done.code == 0 else {}
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
 
 
 async def command(runs_dir: Path, *words: str) -> Done:

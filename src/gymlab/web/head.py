@@ -102,7 +102,7 @@ class RunHead:
 
     async def _do_evaluate(self) -> None:
         if self._view.status["status"] == "running":
-            self._ask("evaluate", "The run will evaluate after this update")
+            self._ask("evaluate", "The run has this policy scored; the result comes with its next evaluation")
         else:
             await self._command("evaluating …", actions.evaluate)
 

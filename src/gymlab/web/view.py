@@ -12,7 +12,7 @@ from gymlab.core.metrics.metric import Limits
 from gymlab.runs import steering
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
-from gymlab.runs.report import bounds_of
+from gymlab.runs.report import bounds_json, bounds_of, report_json
 from gymlab.runs.status import read_record, read_status
 from gymlab.web.series import RunSeries, Stamp, stamp
 
@@ -23,7 +23,7 @@ class RunView:
     def __init__(self, paths: RunPaths, series: RunSeries) -> None:
         self.paths, self.series = paths, series
         self._settings: Mapping[str, Any] | None = None
-        self._limits: tuple[int, dict[str, Limits]] = (0, {})
+        self._limits: tuple[Stamp, dict[str, Limits]] = (), {}
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -55,8 +55,9 @@ class RunView:
     def limits(self) -> dict[str, Limits]:
         """How far each metric can go."""
         names = self.series.names
-        if self._limits[0] != len(names):
-            self._limits = (len(names), bounds_of(self.paths, self.settings, names))
+        now = len(names), *stamp(bounds_json(self.paths), report_json(self.paths))
+        if self._limits[0] != now:
+            self._limits = now, bounds_of(self.paths, self.settings, names)
         return self._limits[1]
 
     def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:

@@ -156,7 +156,8 @@ class ComparePage:
             await self._check()
 
     async def _turn(self, what: str, event: Any) -> None:
-        self._look = Look(**{**vars(self._look), what: event.value})
+        value = event.value if what != "axis" or event.value in AXES else "vec_steps"
+        self._look = Look(**{**vars(self._look), what: value})
         self._seen.pop("curves", None)
         await self._check()
 

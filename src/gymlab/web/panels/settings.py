@@ -11,11 +11,13 @@ from nicegui import ui
 from gymlab.runs.report import report_json
 from gymlab.runs.sections import changed_settings
 from gymlab.runs.status import read_record
+from gymlab.web.actions import recipe_settings
 from gymlab.web.view import RunView, plain_text
 
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "key", "label": "setting", "field": "key", "align": "left", "sortable": True},
     {"name": "value", "label": "value", "field": "value", "align": "left"},
+    {"name": "recipe", "label": "in the recipe", "field": "recipe", "align": "left", "sortable": True},
     {"name": "default", "label": "default", "field": "default", "align": "left"},
 ]
 
@@ -38,6 +40,23 @@ class SettingsPanel:
             search = ui.input(placeholder="Filter").props('dense outlined clearable aria-label="Filter settings"')
             table = ui.table(rows=rows, columns=_COLUMNS, row_key="key", pagination=0).classes("w-full")
             table.props("dense flat hide-bottom wrap-cells").bind_filter_from(search, "value")
+        await self._compare(table)
+
+    async def _compare(self, table: ui.table) -> None:
+        """Beside each value that of the recipe, where that is another; asked of a process, which takes a second."""
+        name = str(self._view.manifest.get("recipe"))
+        of_recipe = await recipe_settings(self._view.paths, name)
+        if self._place.is_deleted:  # nobody looks any more
+            return
+        other = {
+            key: of_recipe[key] for key, value in self._view.settings.items() if of_recipe.get(key, value) != value
+        }
+        for row in table.rows:
+            row["recipe"] = plain_text(other[row["key"]], 500) or "none" if row["key"] in other else ""
+        table.update()
+        if of_recipe:
+            with self._place:
+                ui.label(f"{len(other)} settings differ from {name} as it is today.").classes("gl-faint")
 
     def _lines(self) -> None:
         """What was said on the command line, then and when the run was resumed."""
