@@ -88,7 +88,7 @@ def test_large_observations_are_named_and_unknown_numbers_left_empty():
     head, line, _ = to_csv([row]).split("\n")
     assert head.split(",") == list(COLUMNS)
     assert '"uint8[84,84,4] ' in line
-    assert line.endswith("1.0,1.0,1.0,,,,,[]")
+    assert "1.0,1.0,1.0,,,,,[],{},,,,,,,{},false,false," in line
     assert as_json(row)["value"] is None
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from gymlab.core.errors import UserError
 
 Host = Annotated[str, typer.Option(help="Address to listen at; beyond 127.0.0.1 a token is demanded.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -33,13 +36,27 @@ def inspect(
     port: Port = 0,
     token: Token = None,
     open_browser: Open = True,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the episode's table and open nothing.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the table's episode; default: eval.seed.", min=0)] = None,
+    sampled: Annotated[bool, typer.Option("--sampled", help="The table of the policy as it explores.")] = False,
 ) -> None:
     """Walk through an episode of a run's policy in the browser: what it saw, did, expected and got.
 
     Example: gymlab inspect @last
     """
     from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_run
+    from gymlab.runs.select import select_checkpoint, select_run
+
+    if csv is not None:
+        from gymlab.replay.export import export_table
+
+        steps = export_table(*select_checkpoint(run, runs_folder(), default="best"), csv, seed=seed, sampled=sampled)
+        typer.echo(f"{steps} steps written to {csv}")
+        return
+    if seed is not None or sampled:
+        raise UserError("--seed and --sampled are of --csv FILE: on the page they are chosen there")
     from gymlab.web.serve import serve
 
     paths = select_run(run, runs_folder())

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from gymlab.core.types import Array, Rollout, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Masked, Rollout, Spaces, Tree, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.make import Env, import_all, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings
@@ -19,12 +19,13 @@ from gymlab.envs.stacks import evaluation_settings
 from gymlab.envs.wrappers.transform import transformed
 from gymlab.experiment.build import make_agent
 from gymlab.experiment.jax_setup import set_up_jax
-from gymlab.policies.distributions import Categorical
+from gymlab.policies.distributions import Bernoulli, Categorical, Distribution, Gaussian, MultiCategorical
 from gymlab.policies.normaliser import Normalising
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import require_secrets
 from gymlab.recipes.settings_file import cache_folder
-from gymlab.rollout.table import Actor, Episode, Judgement, Moment, Wanted, play
+from gymlab.rollout.judge import Judgement
+from gymlab.rollout.table import Actor, Episode, Moment, Wanted, play
 from gymlab.training.agent import Agent
 from gymlab.training.state import Policy
 from gymlab.training.tensors import Tensors, from_tensors
@@ -116,18 +117,33 @@ def judgement(recipe: Recipe, agent: Agent) -> Judgement:
     return Judgement(values["gamma"], values.get("gae_lambda", 1.0), str(baseline), learnt)
 
 
-def _outlook(agent: Agent) -> Callable[[Tree, Tree], dict[str, Array]]:
-    """What the policy thinks of states: their value and, where they can be counted, each action's probability."""
+def _outlook(agent: Agent) -> Callable[[Tree, Tree], dict[str, Tree]]:
+    """What the policy thinks of states: their value, how it chooses, and what of them its network gets to see."""
     network = getattr(agent.algorithm, "network", None)
 
-    def look(policy: Policy, obs: Tree) -> dict[str, Array]:
+    def look(policy: Policy, obs: Tree) -> dict[str, Tree]:
         if network is None:  # an algorithm of a user's own
             return {}
-        chosen, value = network(policy.weights).both(agent.normalising.observe(policy.normaliser, obs))
-        told = {"value": value}
-        return told | {"probabilities": jnp.exp(chosen.log_p)} if isinstance(chosen, Categorical) else told
+        seen = agent.normalising.observe(policy.normaliser, obs)
+        chosen, value = network(policy.weights).both(seen)
+        told = {"value": value, "entropy": chosen.entropy(), **told_of(chosen)}
+        return told | {"seen": seen.obs if isinstance(seen, Masked) else seen} if agent.normalising.obs else told
 
     return look
+
+
+def told_of(chosen: Distribution) -> dict[str, Tree]:
+    """A distribution in numbers: of one choice its probabilities, of several each one's, of numbers mean and std."""
+    if isinstance(chosen, Categorical):
+        return {"probabilities": jnp.exp(chosen.log_p)}
+    if isinstance(chosen, MultiCategorical):
+        return {"choices": [jnp.exp(part.log_p) for part in chosen.parts]}
+    if isinstance(chosen, Bernoulli):
+        on = jax.nn.sigmoid(chosen.logits)
+        return {"choices": [jnp.stack([1 - on[..., i], on[..., i]], -1) for i in range(on.shape[-1])]}
+    if isinstance(chosen, Gaussian):
+        return {"mean": chosen.mean, "std": jnp.broadcast_to(jnp.exp(chosen.log_std), chosen.mean.shape)}
+    return {}
 
 
 def _blank_policy(agent: Agent) -> Policy:

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from gymlab import returns
 from gymlab.core.keys import run_key, stream_key
-from gymlab.core.types import Array, Decision, Masked, Tree
+from gymlab.core.types import Array, Decision, Masked, Tree, VecStep
 from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
+from gymlab.rollout.cells import cell, plain, short
+from gymlab.rollout.judge import Judgement, judge
 from gymlab.rollout.state import Act, act_through, apply_transforms, reset_carry
 
-_MOST_NUMBERS = 64  # of an observation; a larger one is named by its shape and checksum
 _BATCH = 2  # a batch of one is computed with other roundings than any larger one
 
-Look = Callable[[Tree, Tree], dict[str, Array]]  # (policy, obs) -> "value" (N,) and "probabilities" (N, n), if any
+_NAN = math.nan
+
+# (policy, obs) -> "value" (N,), "entropy" (N,), "probabilities" (N, n) and so on, as far as they are known
+Look = Callable[[Tree, Tree], dict[str, Tree]]
 
 
 class Row(NamedTuple):
@@ -46,9 +47,31 @@ class Row(NamedTuple):
     advantage: float  # return_to_go - baseline
     gae: float
     probabilities: tuple[float, ...]  # of every action, where they can be counted
+    spread: dict[str, Any] = {}  # noqa: RUF012 - what else tells the distribution: mean and std, or each part's choices
+    log_prob: float = _NAN  # of the action
+    entropy: float = _NAN  # of the distribution, in nats
+    raw: Any = None  # the observation as the env gives it; None: no transform changes it
+    seen: Any = None  # the observation as the network gets it; None: nothing is normalised
+    mask: Any = None  # which actions are legal, where the env says so
+    learnt_reward: float = _NAN  # what learning sees: shaped, clipped, normalised
+    components: dict[str, float] = {}  # noqa: RUF012 - named parts of the reward, before normalising
+    terminated: bool = False  # also where a lost life ends what is learnt from
+    truncated: bool = False
+    td_error: float = _NAN  # GAE with lambda 0: how much better than expected this one step went
 
 
 COLUMNS = Row._fields
+
+
+class Thought(NamedTuple):
+    """What else is known of a decision: see the columns of these names."""
+
+    spread: dict[str, Any] = {}  # noqa: RUF012
+    log_prob: float = _NAN
+    entropy: float = _NAN
+    raw: Any = None
+    seen: Any = None
+    mask: Any = None
 
 
 class Moment(NamedTuple):
@@ -62,15 +85,7 @@ class Moment(NamedTuple):
     probabilities: tuple[float, ...]
     value: float
     return_so_far: float  # before this step
-
-
-class Judgement(NamedTuple):
-    """How an algorithm judges a return."""
-
-    gamma: float
-    lam: float
-    baseline: str = "value"  # "none": nothing is subtracted; anything else: not known from the policy alone
-    learnt: Callable[[Tree, Array], Array] = lambda _, reward: reward  # (policy, rewards) -> rewards as learning sees
+    thought: Thought = Thought()
 
 
 class Wanted(NamedTuple):
@@ -81,12 +96,21 @@ class Wanted(NamedTuple):
     max_steps: int = 10**9
     labels: Sequence[str] = ()  # of discrete actions
     stride: int = 1  # a film of it holds every so many steps
+    forced: Mapping[int, Any] = {}  # actions by step, as the policy gives them, in place of its own
 
 
 class Outcome(NamedTuple):
     reward: float
     train_reward: float
     terminated: bool  # also where a lost life ends what is learnt from, but not the env's episode
+    truncated: bool
+    components: dict[str, float]
+
+    @classmethod
+    def of(cls, step: VecStep) -> Outcome:
+        parts = {name: float(part[0]) for name, part in step.components.items()}
+        ends = bool(step.terminated[0]), bool(step.truncated[0])
+        return cls(float(step.reward[0]), float(step.train_reward[0]), *ends, parts)
 
 
 class Episode(NamedTuple):
@@ -111,7 +135,7 @@ class Actor:
         @jax.jit
         def choose(
             policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
-        ) -> tuple[Decision, dict[str, Array]]:
+        ) -> tuple[Decision, dict[str, Tree]]:
             carry = reset_carry(carry, fresh, initial_carry(_BATCH))
             return act(policy, obs, carry, jax.random.fold_in(key, t), greedy), look(policy, obs)
 
@@ -119,12 +143,12 @@ class Actor:
 
     def choose(
         self, policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: int, *, greedy: bool
-    ) -> tuple[Decision, dict[str, Array]]:
+    ) -> tuple[Decision, dict[str, Tree]]:
         """The decision for one env (every array has a leading axis of 1), and the outlook from there."""
         both = jax.tree.map(lambda x: np.repeat(np.asarray(x), _BATCH, 0), (obs, fresh))
         decision, outlook = self._choose(policy, both[0], carry, both[1], key, np.uint32(t), np.full(_BATCH, greedy))
         chosen, log_prob = np.asarray(decision.action), np.asarray(decision.log_prob)
-        return decision._replace(action=chosen, log_prob=log_prob), {k: np.asarray(v) for k, v in outlook.items()}
+        return decision._replace(action=chosen, log_prob=log_prob), jax.tree.map(np.asarray, outlook)
 
 
 def play(
@@ -137,22 +161,26 @@ def play(
 ) -> Episode:
     """Play the next episode of a host engine with one env."""
     key, space = stream_key(run_key(wanted.seed), "evaluation"), transformed(engine.spaces, actor.transforms).action
-    states = tuple(transform.init(1) for transform in actor.transforms)
-    states, step = apply_transforms(actor.transforms, states, engine.reset(), key)
+    states, raw = tuple(transform.init(1) for transform in actor.transforms), engine.reset()
+    states, step = apply_transforms(actor.transforms, states, raw, key)
     carry, total, ended = actor.first_carry, 0.0, ""
     moments: list[Moment] = []
     outcomes: list[Outcome] = []
     while not ended:
         t = len(moments)
         decision, outlook = actor.choose(policy, step.obs, carry, step.fresh, key, t, greedy=wanted.greedy)
+        if t in wanted.forced:
+            decision = _forced(decision, wanted.forced[t], outlook)
         own = stream_key(key, "transforms", t + 1) if any(part.random for part in actor.transforms) else None
         chosen = to_env(space, decision.action[:1])
-        moments.append(_moment(t, step.obs, chosen, decision, outlook, wanted.labels, total))
+        thought = _thought(decision, outlook, step.obs, raw.obs if actor.transforms else None)
+        moments.append(_moment(t, step.obs, chosen, decision, outlook, wanted.labels, total)._replace(thought=thought))
         on_moment(moments[-1])
         states, sent = act_through(actor.transforms, states, chosen, own)
-        states, step = apply_transforms(actor.transforms, states, engine.step(sent), own)
+        raw = engine.step(sent)
+        states, step = apply_transforms(actor.transforms, states, raw, own)
         carry, total = decision.carry, total + float(step.reward[0])
-        outcomes.append(Outcome(float(step.reward[0]), float(step.train_reward[0]), bool(step.terminated[0])))
+        outcomes.append(Outcome.of(step))
         if step.fresh[0]:
             ended = "terminated" if step.terminated[0] else "truncated"
         elif len(moments) >= wanted.max_steps:
@@ -161,18 +189,54 @@ def play(
     return Episode(_rows(moments, outcomes, _value(after), policy, judged, wanted.stride), ended, wanted.seed)
 
 
+def _forced(decision: Decision, action: Any, outlook: dict[str, Tree]) -> Decision:
+    """Another action; how likely it was is known where actions can be counted."""
+    given = np.broadcast_to(np.asarray(action, decision.action.dtype), decision.action.shape)
+    log_prob = np.full_like(decision.log_prob, _NAN)
+    if "probabilities" in outlook:
+        with np.errstate(divide="ignore"):
+            log_prob[:] = np.log(outlook["probabilities"][0][int(given[0])])
+    return decision._replace(action=given, log_prob=log_prob)
+
+
+def _first(tree: Tree) -> Tree:
+    """Of the first env, a copy, without its mask."""
+    return jax.tree.map(lambda x: np.array(x[0]), tree.obs if isinstance(tree, Masked) else tree)
+
+
+def _same(one: Tree, two: Tree) -> bool:
+    """Whether transforms have left an observation as it was."""
+    if str(jax.tree.structure(one)) != str(jax.tree.structure(two)):
+        return False
+    return all(map(np.array_equal, jax.tree.leaves(one), jax.tree.leaves(two)))
+
+
+def _thought(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree | None) -> Thought:
+    spread: dict[str, Any] = {
+        name: plain(_first(outlook[name])) for name in ("mean", "std", "choices") if name in outlook
+    }
+    return Thought(
+        spread,
+        float(decision.log_prob[0]),
+        float(outlook["entropy"][0]) if "entropy" in outlook else _NAN,
+        None if raw is None or _same(raw, obs) else _first(raw),
+        _first(outlook["seen"]) if "seen" in outlook else None,
+        np.array(obs.mask[0]) if isinstance(obs, Masked) else None,
+    )
+
+
 def _moment(
-    t: int, obs: Tree, chosen: Array, decision: Decision, outlook: dict[str, Array], labels: Sequence[str], total: float
+    t: int, obs: Tree, chosen: Array, decision: Decision, outlook: dict[str, Tree], labels: Sequence[str], total: float
 ) -> Moment:
     action, choice = np.asarray(chosen[0]), decision.action[0]  # a choice counts from 0, whatever the env's own does
     probabilities = outlook.get("probabilities")
     return Moment(
         step=t,
-        observation=jax.tree.map(lambda x: np.array(x[0]), obs.obs if isinstance(obs, Masked) else obs),
+        observation=_first(obs),
         action=action,
         label=label_of(choice if choice.ndim == 0 else action, labels),
         probability=float(np.exp(np.float64(decision.log_prob[0]))),
-        probabilities=() if probabilities is None else tuple(_short(probabilities[0])),
+        probabilities=() if probabilities is None else tuple(short(probabilities[0])),
         value=_value(outlook),
         return_so_far=total,
     )
@@ -194,42 +258,18 @@ def _rows(
 ) -> list[Row]:
     values = np.array([moment.value for moment in moments], np.float32)
     learnt = np.asarray(judged.learnt(policy, np.array([o.train_reward for o in outcomes], np.float32)))
-    to_go, gae = _judge(learnt, values, end_value, np.array([o.terminated for o in outcomes]), judged)
+    to_go, gae, td = judge(learnt, values, end_value, np.array([o.terminated for o in outcomes]), judged)
     baseline = {"value": values, "none": np.zeros_like(values)}.get(judged.baseline, np.full_like(values, math.nan))
     so_far = np.cumsum([outcome.reward for outcome in outcomes])
     return [
         Row(
             moment.step, moment.step // stride, moment.observation, moment.action, moment.label, moment.probability,
             outcomes[t].reward, float(so_far[t]), float(to_go[t]), moment.value, float(baseline[t]),
-            float(to_go[t] - baseline[t]), float(gae[t]), moment.probabilities,
+            float(to_go[t] - baseline[t]), float(gae[t]), moment.probabilities, *moment.thought, float(learnt[t]),
+            outcomes[t].components, outcomes[t].terminated, outcomes[t].truncated, float(td[t]),
         )
         for t, moment in enumerate(moments)
     ]  # fmt: skip
-
-
-def _judge(
-    rewards: np.ndarray, values: np.ndarray, end_value: float, terminated: np.ndarray, judged: Judgement
-) -> tuple[np.ndarray, np.ndarray]:
-    """Discounted returns and GAE of one whole episode, by the code that training uses."""
-    n, padded = len(rewards), 1 << max(6, (len(rewards) - 1).bit_length())  # few lengths, few compilations
-
-    def column(x: np.ndarray) -> np.ndarray:
-        return np.pad(x, (0, padded - n))[:, None]
-
-    following = np.append(values[1:], np.float32(end_value))
-    died, stopped = column(terminated), column((np.arange(n) == n - 1) & ~terminated)
-    known = np.nan_to_num(following)  # without a value function a cut episode ends with 0
-    to_go, gae = _compiled(*map(column, (rewards, known, values, following)), died, stopped, judged.gamma, judged.lam)
-    return np.asarray(to_go)[:n, 0], np.asarray(gae)[:n, 0]
-
-
-@jax.jit
-def _compiled(
-    rewards: Array, known: Array, values: Array, following: Array, died: Array, stopped: Array, *rates: Array
-) -> tuple[Array, Array]:
-    gamma, lam = rates
-    to_go = returns.monte_carlo(rewards, known, died, stopped, gamma=gamma)
-    return to_go, returns.gae(rewards, values, following, died, stopped, gamma=gamma, lam=lam)
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -237,39 +277,11 @@ def to_csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    writer.writerows([cell(value) for value in row] for row in rows)
     return out.getvalue()
 
 
 def as_json(row: Row) -> dict[str, Any]:
     """A row as plain values; what is unknown is null."""
-    plain = {name: _plain(value) for name, value in row._asdict().items()}
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in plain.items()}
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, int | str):
-        return value
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(value)
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else json.dumps(plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.size > _MOST_NUMBERS:
-        shape = ",".join(map(str, value.shape))
-        return f"{value.dtype}[{shape}] {zlib.crc32(value.tobytes()):08x}"
-    return np.array(_short(value), object).reshape(value.shape).tolist()
-
-
-def _short(array: np.ndarray) -> list[Any]:
-    """Numbers as the shortest text that reads back to the same, in their own precision."""
-    flat = array.ravel()
-    return [float(str(x)) for x in flat] if flat.dtype.kind == "f" else flat.tolist()
+    written = {name: plain(value) for name, value in row._asdict().items()}
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in written.items()}

@@ -28,7 +28,7 @@ class Predictor:
         self, policy: Policy, observation: Any, *, deterministic: bool, action_masks: Any = None
     ) -> np.ndarray:
         """The action (one, or one per row) that the env takes."""
-        obs, single = _batched(self._spaces.observation, observation)
+        obs, single = batched(self._spaces.observation, observation)
         n = len(next(leaves(obs)))
         if action_masks is not None:
             obs = Masked(obs, np.asarray(action_masks, bool).reshape(n, -1))
@@ -42,17 +42,17 @@ class Predictor:
         return np.asarray(action[0]) if single else action
 
 
-def _batched(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
+def batched(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
     """The observation with a leading axis, and whether there was none."""
     if isinstance(space, gym.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             raise UserError(f"predict: {name} must be a dict with keys {list(space.spaces)}")
-        parts = {key: _batched(part, obs[key], f"{name}['{key}']") for key, part in space.spaces.items()}
+        parts = {key: batched(part, obs[key], f"{name}['{key}']") for key, part in space.spaces.items()}
         return {key: tree for key, (tree, _) in parts.items()}, _agree(name, [single for _, single in parts.values()])
     if isinstance(space, gym.Tuple):
         if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
             raise UserError(f"predict: {name} must be a tuple of {len(space.spaces)}")
-        each = [_batched(part, obs[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
+        each = [batched(part, obs[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
         return tuple(tree for tree, _ in each), _agree(name, [single for _, single in each])
     return _leaf(space, obs, name)
 

@@ -19,8 +19,9 @@ PAGES: tuple[str, ...] = (
     "runs",
     "run",
     "compare",
+    "inspector",
+    "playground",
     "files",
-    # "inspector" and "playground" stand here once their modules are there: /inspect/{run_id} and /playground
 )
 
 

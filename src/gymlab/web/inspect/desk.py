@@ -1,0 +1,85 @@
+"""The processes beside pages: started with one, ended with it, and only so many at a time."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from gymlab.core.errors import UserError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+MOST = 4  # processes with JAX and an env each
+_FILE = re.compile(r"e[0-9]{1,9}(-(env|seen|heat)-[0-9]{5,9}\.png|\.csv)")
+
+
+class Worker(Protocol):
+    """A process of a page's own, and the folder of the files it writes."""
+
+    folder: Path
+
+    def close(self) -> None: ...
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class Desk:
+    """By token: nobody can guess another visitor's files, and no name leads out of their folder."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Worker] = {}
+
+    def take(self, start: Callable[[], W]) -> tuple[str, W]:
+        """A token and a worker, if there is room for one more."""
+        if len(self._open) >= MOST:
+            raise UserError(f"{MOST} pages with a process of their own are open already: close one of them first")
+        token, worker = secrets.token_urlsafe(16), start()
+        self._open[token] = worker
+        return token, worker
+
+    def end(self, token: str) -> None:
+        """Aside: a process takes its time to go."""
+        found = self._open.pop(token, None)
+        if found is not None:
+            threading.Thread(target=found.close, daemon=True).start()
+
+    def end_all(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def file(self, token: str, name: str) -> Path | None:
+        """A file that a worker wrote; None for anything else."""
+        found = self._open.get(token)
+        if found is None or not _FILE.fullmatch(name):
+            return None
+        path = found.folder / name
+        return path if path.is_file() else None
+
+
+def desk_of(front: FastAPI) -> Desk:
+    """The server's one desk; with it come the files of open pages, at `/worker-files/TOKEN/NAME`."""
+    from fastapi import HTTPException
+    from fastapi.responses import FileResponse
+    from nicegui import app
+
+    known: Desk | None = getattr(front.state, "desk", None)
+    if known is not None:
+        return known
+    desk = front.state.desk = Desk()
+    app.on_shutdown(desk.end_all)
+
+    @front.get("/worker-files/{token}/{name}")
+    def file(token: str, name: str) -> FileResponse:
+        path = desk.file(token, name)
+        if path is None:
+            raise HTTPException(404)
+        headers = {"cache-control": "private, max-age=3600, immutable"}
+        return FileResponse(path, filename=name if name.endswith(".csv") else None, headers=headers)
+
+    return desk

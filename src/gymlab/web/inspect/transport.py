@@ -1,0 +1,123 @@
+"""Moving through an episode: play, step, scrub, keys, and jumps to what stands out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import events, ui
+
+from gymlab.inspector.table import highest_surprise, lowest_value, next_event, reward_events
+from gymlab.web.inspect.looking import Looking
+
+_SPEEDS = {2: "2 / s", 5: "5 / s", 10: "10 / s", 20: "20 / s"}
+# Keys in a field are the field's; a button that has the focus keeps its space bar. Arrows must not scroll the page.
+_KEYS = """
+document.addEventListener('keydown', (event) => {
+  const at = event.target, keys = ['ArrowLeft', 'ArrowRight', 'Home', 'End', ' '];
+  if (!keys.includes(event.key) || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (at.closest('input, textarea, select, [role=slider], [role=listbox], [role=combobox]')) return;
+  if (event.key === ' ' && at.closest('button, a')) return;
+  event.preventDefault();
+  emitEvent('gl-inspect-key', {key: event.key, shift: event.shiftKey});
+});
+"""
+
+
+class Transport:
+    """The row of controls below the picture."""
+
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
+        with ui.row().classes("gl-card gl-transport w-full items-center gap-2"):
+            self._button("first_page", "First step (Home)", lambda: looking.go(0))
+            self._button("chevron_left", "Step back (left)", lambda: self._by(-1))
+            self._play = self._button("play_arrow", "Play or pause (space)", self.toggle)
+            self._button("chevron_right", "Step on (right)", lambda: self._by(1))
+            self._button("last_page", "Last step (End)", lambda: looking.go(looking.last))
+            self._slider = ui.slider(min=0, max=1, value=0, on_change=self._scrubbed)
+            self._slider.style("flex: 1 1 160px; width: auto").props('aria-label="Step"').props("data-part=scrub")
+            self._place = ui.label("").classes("gl-mono").props("data-part=place")
+            self._speed = ui.select(_SPEEDS, value=10, on_change=self._paced).props('dense aria-label="Speed"')
+            self._jumps()
+        self._timer = ui.timer(0.1, self._tick, active=False)
+        ui.run_javascript(_KEYS)
+        ui.on("gl-inspect-key", self._key)
+        looking.on_table(self._new_table)
+        looking.on_step(self._draw)
+
+    def _button(self, icon: str, told: str, action: Any) -> ui.button:
+        button = ui.button(icon=icon, on_click=action).props(f'flat dense round aria-label="{told}"')
+        with button:
+            ui.tooltip(told)
+        return button
+
+    def _jumps(self) -> None:
+        looking = self._looking
+
+        def to(find: Any) -> None:
+            step = find(looking.table) if looking.table is not None else None
+            if step is not None:
+                looking.go(step)
+
+        def to_event() -> None:
+            step = next_event(reward_events(looking.table), looking.step) if looking.table is not None else None
+            if step is None:
+                ui.notify("every step of this episode pays the same")
+            else:
+                looking.go(step)
+
+        for text, action in (
+            ("lowest value", lambda: to(lowest_value)),
+            ("highest surprise", lambda: to(highest_surprise)),
+            ("next reward", to_event),
+        ):
+            ui.button(text, on_click=action).props("flat dense no-caps size=sm")
+
+    def toggle(self) -> None:
+        """Play or pause; at the end it begins again."""
+        if self._looking.row is None:
+            return
+        if not self._timer.active and self._looking.step >= self._looking.last:
+            self._looking.go(0)
+        self._set_playing(not self._timer.active)
+
+    def _set_playing(self, playing: bool) -> None:
+        self._timer.active = playing
+        self._play.props(f"icon={'pause' if playing else 'play_arrow'}")
+
+    def _paced(self) -> None:
+        self._timer.interval = 1 / int(self._speed.value)
+
+    def _tick(self) -> None:
+        if self._looking.step >= self._looking.last:
+            self._set_playing(False)
+        else:
+            self._looking.go(self._looking.step + 1)
+
+    def _by(self, steps: int) -> None:
+        self._set_playing(False)
+        self._looking.go(self._looking.step + steps)
+
+    def _key(self, event: events.GenericEventArguments) -> None:
+        pressed = event.args if isinstance(event.args, dict) else {}
+        key, far = pressed.get("key"), 10 if pressed.get("shift") else 1
+        if key == " ":
+            self.toggle()
+        elif key in ("ArrowLeft", "ArrowRight"):
+            self._by(far if key == "ArrowRight" else -far)
+        elif key in ("Home", "End"):
+            self._set_playing(False)
+            self._looking.go(0 if key == "Home" else self._looking.last)
+
+    def _scrubbed(self, event: events.ValueChangeEventArguments[float | None]) -> None:
+        if event.value is not None and event.value != self._looking.step:
+            self._set_playing(False)
+            self._looking.go(int(event.value))
+
+    def _new_table(self) -> None:
+        self._set_playing(False)
+        self._slider.props(f"max={max(1, self._looking.last)}")
+
+    def _draw(self) -> None:
+        self._slider.set_value(self._looking.step)
+        self._place.set_text(f"{self._looking.step} / {self._looking.last}")

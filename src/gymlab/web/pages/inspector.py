@@ -1,0 +1,132 @@
+"""Walking through an episode: what the policy saw, did, expected and got."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.inspector.client import Inspector
+from gymlab.inspector.table import episode_text
+from gymlab.runs.registry import Registry
+from gymlab.web.frame import frame
+from gymlab.web.inspect.asking import Asking
+from gymlab.web.inspect.desk import Desk, desk_of
+from gymlab.web.inspect.html import STYLE
+from gymlab.web.inspect.looking import Looking
+from gymlab.web.inspect.mattering import Mattering
+from gymlab.web.inspect.numbers import Decision, Observation, Outcome, Summary
+from gymlab.web.inspect.pictures import Pictures
+from gymlab.web.inspect.supposing import EditedObservation, ForcedAction
+from gymlab.web.inspect.timeline import TimeLine
+from gymlab.web.inspect.transport import Transport
+from gymlab.web.site import Site
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_MOST_RUNS = 50
+
+
+def register(site: Site, front: FastAPI) -> None:
+    """`/inspect` lists runs, `/inspect/RUN` opens one."""
+    desk = desk_of(front)
+    site.add_link("Inspect", "/inspect", "manage_search")
+
+    @ui.page("/inspect")
+    def choose() -> None:
+        with frame(site, "Inspect a run"):
+            _choose(site)
+
+    @ui.page("/inspect/{run_id}")
+    async def inspect(run_id: str) -> None:
+        with frame(site, f"Inspect {run_id}"):
+            await _inspect(site, desk, run_id)
+
+
+def _choose(site: Site) -> None:
+    entries = Registry(site.runs_dir).runs()[:_MOST_RUNS]
+    for entry in entries:
+        with ui.row().classes("items-center gap-2"):
+            ui.link(str(entry["id"]), f"/inspect/{entry['id']}")
+            ui.label(str(entry.get("name", ""))).classes("gl-faint")
+    if not entries:
+        ui.label("there are no runs yet: gymlab train CartPole-v1")
+
+
+async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
+    ui.add_css(STYLE)
+    try:
+        root = site.run(run_id).root
+        token, inspector = desk.take(lambda: Inspector(root))
+    except GymlabError as error:
+        ui.label(str(error))
+        return
+    ui.context.client.on_delete(lambda: desk.end(token))
+    waiting = ui.row().classes("items-center gap-2")
+    with waiting:
+        ui.spinner()
+        ui.label("loading the policy and its environment …")
+    looking = Looking(inspector, token, run_id)
+    content = ui.column().classes("w-full gap-3")
+    await ui.context.client.connected()
+    try:
+        looking.facts = await asyncio.wrap_future(inspector.facts)
+    except (GymlabError, asyncio.CancelledError) as error:
+        waiting.clear()
+        with waiting:
+            ui.label(str(error))
+        return
+    waiting.delete()
+    with content:
+        if not looking.facts["checkpoints"]:
+            ui.label("this run has no checkpoint yet: there is no policy to look at")
+            return
+        asking = _build(looking)
+        await asking.run()
+
+
+def _build(looking: Looking) -> Asking:
+    """All parts, from top to bottom."""
+    with ui.row().classes("w-full items-center gap-3"):
+        ui.link(f"{looking.facts['recipe']}", f"/run/{looking.run_id}")
+        Summary(looking)
+    asking = Asking(looking)
+    with ui.row().classes("w-full items-stretch gap-3"):
+        Pictures(looking)
+        Observation(looking)
+        Decision(looking)
+        Outcome(looking)
+    Transport(looking)
+    TimeLine(looking)
+    with ui.row().classes("w-full items-stretch gap-3"):
+        EditedObservation(looking)
+        ForcedAction(looking, asking)
+        Mattering(looking)
+    _take_away(looking)
+    return asking
+
+
+def _take_away(looking: Looking) -> None:
+    """The episode as CSV, and as text for a reviewer."""
+
+    def download() -> None:
+        if looking.table is not None:
+            name = f"{looking.run_id}-{looking.table.checkpoint}-seed{looking.table.seed}.csv"
+            ui.download.content(looking.inspector.csv(looking.table.name), name)
+
+    def text() -> str:
+        names = [part["name"] for part in looking.facts["components"]]
+        return "" if looking.table is None else f"run: {looking.run_id}\n{episode_text(looking.table, names)}"
+
+    def show() -> None:
+        with ui.dialog() as dialog, ui.card().classes("w-full max-w-4xl"):
+            ui.label(text()).classes("gl-mono").props("data-part=review")
+            ui.button("Copy", on_click=lambda: ui.clipboard.write(text())).props("flat no-caps")
+        dialog.open()
+
+    with ui.row().classes("w-full gap-2"):
+        ui.button("Download CSV", icon="download", on_click=download).props("dense no-caps flat")
+        ui.button("Text for a review", icon="rate_review", on_click=show).props("dense no-caps flat")

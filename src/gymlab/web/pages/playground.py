@@ -1,0 +1,36 @@
+"""Training a small env live, with the scheduled numbers as sliders: what each of them does can be seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.playground.client import Playground
+from gymlab.web.frame import frame
+from gymlab.web.inspect.desk import desk_of
+from gymlab.web.playground.lesson import Lesson
+from gymlab.web.site import Site
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def register(site: Site, front: FastAPI) -> None:
+    """`/playground`: a process of its own for every visitor."""
+    desk = desk_of(front)
+    site.add_link("Playground", "/playground", "sports_esports")
+
+    @ui.page("/playground")
+    async def playground() -> None:
+        with frame(site, "Playground"):
+            try:
+                token, worker = desk.take(Playground)
+            except GymlabError as error:
+                ui.label(str(error))
+                return
+            ui.context.client.on_delete(lambda: desk.end(token))
+            lesson = Lesson(worker, token)
+            await ui.context.client.connected()
+            await lesson.start()

@@ -1,0 +1,53 @@
+"""The live charts of a lesson: return, doubt and how far the policy moves, along env_steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+_MOST = 600  # points of a line; more are thinned to every second
+_GREY = {"fontSize": 11, "color": "#888"}
+
+
+class LiveChart:
+    """One line that grows. Points are sent when `flush` is called, and only the new state of this chart."""
+
+    def __init__(self, title: str, colour: str) -> None:
+        self._points: list[list[float]] = []
+        self._marks: list[dict[str, Any]] = []
+        axis = {"type": "value", "axisLabel": _GREY, "splitLine": {"lineStyle": {"opacity": 0.3}}}
+        line = {"type": "line", "symbol": "none", "animation": False, "lineStyle": {"width": 1.5, "color": colour},
+                "data": [], "markLine": {"symbol": "none", "silent": True, "animation": False, "data": []}}  # fmt: skip
+        self._chart = ui.echart(
+            {
+                "title": {"text": title, "left": 0, "textStyle": {**_GREY, "fontWeight": "normal"}},
+                "grid": {"left": 56, "right": 16, "top": 36, "bottom": 24},
+                "xAxis": {**axis, "min": 0, "splitLine": {"show": False}},
+                "yAxis": {**axis, "scale": True, "splitNumber": 4},
+                "tooltip": {"trigger": "axis", "confine": True},
+                "series": [line],
+            }
+        ).style("height: 190px; width: 100%")
+
+    def add(self, x: float, y: float | None) -> None:
+        if y is None:
+            return
+        self._points.append([x, y])
+        if len(self._points) > 2 * _MOST:
+            self._points = self._points[::2]
+
+    def mark(self, x: float, text: str) -> None:
+        """Where a number was moved."""
+        label = {"formatter": text, "fontSize": 10, "color": "#888", "position": "insideEndTop"}
+        self._marks = [*self._marks[-9:], {"xAxis": x, "label": label, "lineStyle": {"color": "#e08a2e"}}]
+
+    def clear(self) -> None:
+        self._points, self._marks = [], []
+        self.flush()
+
+    def flush(self) -> None:
+        shown = self._points[:: max(1, len(self._points) // _MOST)]
+        series = self._chart.options["series"][0]
+        series["data"], series["markLine"]["data"] = shown, self._marks
+        self._chart.update()

@@ -1,0 +1,1 @@
+from tests.inspector.made import large_runs, made_runs  # noqa: F401
