@@ -91,8 +91,9 @@ def root(
 def _with_optional_values(words: list[str]) -> list[str]:
     """`--wandb` takes a project only after '=', `--vmap` values only in a list: what else follows is the recipe."""
     following = [*words[1:], ""]
+    trains = words[:1] != ["sweep"]  # whose --vmap takes nothing
     alone = [
-        word == "--wandb" or (word == "--vmap" and ("=" not in after or "," not in after))
+        word == "--wandb" or (word == "--vmap" and trains and ("=" not in after or "," not in after))
         for word, after in zip(words, following, strict=True)
     ]
     return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -147,6 +148,72 @@ def results(name: Name, storage: Storage = None, json: Json = False) -> None:
         return
     typer.echo("\n".join([tell.headline(ledger.plan, rows), *tell.table(ledger.plan, rows)]))
     typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+
+
+@app.command()
+def best(
+    name: Name,
+    storage: Storage = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it as a variant into ./recipes.")] = False,
+    variant: Annotated[str | None, typer.Option("--as", help="The variant's name; default: the sweep's.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the best trial; with --write as a recipe of your own.
+
+    Example: gymlab sweep best my-sweep --write --as tuned
+    """
+    from gymlab.core.errors import RunError
+    from gymlab.sweeps import tell
+    from gymlab.sweeps.best import write_variant
+    from gymlab.sweeps.rows import best_row
+
+    ledger = _ledger(name, storage)
+    plan, rows = ledger.plan, ledger.rows()
+    found = best_row(rows)
+    if found is None:
+        raise RunError(f"no trial of '{name}' has finished yet: gymlab sweep status {name}")
+    path = None
+    if write or variant is not None:
+        chosen = variant or tell.variant_name(plan)
+        given = [*plan.given, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
+        path = write_variant(plan.reference, given, chosen, tell.provenance(plan, rows, found), force=force)
+    if json:
+        _print({**tell.status(plan, rows)["best"], "written": None if path is None else str(path)})
+        return
+    typer.echo("\n".join(tell.best_lines(plan, rows)))
+    if path is not None:
+        typer.echo(f"written: {path}\nnext: gymlab compare {plan.reference} {path}")
+    else:
+        typer.echo(f"next: gymlab sweep best {name} --write")
+
+
+@app.command()
+def plot(
+    name: Name,
+    storage: Storage = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A PNG; default: in the sweep's folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Draw the score against each setting, and how much each of them matters.
+
+    Example: gymlab sweep plot my-sweep -o sweep.png
+    """
+    from gymlab.runs.files import write_bytes
+    from gymlab.sweeps.plots import draw, importances
+
+    ledger = _ledger(name, storage)
+    path = output or ledger.folder / "sweep.png"
+    write_bytes(path, draw(ledger))
+    found = importances(ledger)
+    if json:
+        _print({"picture": str(path), "importances": found})
+        return
+    for key, value in found.items():
+        typer.echo(f"  {key:<30} {value:.2f}")
+    typer.echo(f"picture: {path}")
 
 
 def _ledger(name: str, storage: str | None) -> Ledger:

@@ -132,8 +132,9 @@ class Driver:
             rows = self.ledger.rows()
             for trial in [trial for trial in self._mine.values() if trial.waits]:
                 decision = decide(self.plan, rows, trial.row.index, trial.rung)
-                if decision == "give up":
-                    self._end(trial, "pruned", f"given up at {self.plan.rungs[trial.rung]} env_steps")
+                if decision == "give up" or (decision == "wait" and self.until()):
+                    why = "given up" if decision == "give up" else "time was up"
+                    self._end(trial, "pruned", f"{why} at {self.plan.rungs[trial.rung]} env_steps")
                 elif decision == "go on":
                     trial.waits, trial.rung = False, trial.rung + 1
                     return trial
