@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,12 @@ from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.sweeps.drive import Driver
-from gymlab.sweeps.ledger import join_ledger
+from gymlab.sweeps.ledger import join_ledger, open_ledger
+from gymlab.sweeps.plan import write_plan
+from gymlab.sweeps.start import Wanted, known_plan, make_plan
 from gymlab.sweeps.tell import results
 from tests.running import gymlab, last_json
-from tests.sweeps.sweeping import RATES, TINY, Quietly, begin, here, journal, sweep, trials
+from tests.sweeps.sweeping import RATES, TINY, Quietly, begin, here, journal, trials
 
 
 def wait_for(condition, seconds=60):
@@ -31,7 +34,7 @@ def journal_says(runs, name, text):
 
 
 def test_four_trials_are_real_runs_and_the_best_is_the_journals(cli, folder):
-    words = [*RATES, "--trials", 4, "--budget", 256, "--name", "four", "--seeds", 2]
+    words = [*RATES, "--trials", 4, "--budget", 256, "--name", "four", "--seeds", 2, "--workers", 1]
     told = json.loads(cli("sweep", *TINY, *words, "--json").out)
     assert told["status"] == "finished"
     assert told["trials"] == {"total": 4, "finished": 4, "pruned": 0, "failed": 0, "running": 0, "waiting": 0}
@@ -54,7 +57,7 @@ def test_four_trials_are_real_runs_and_the_best_is_the_journals(cli, folder):
     [pytest.param("put in", marks=pytest.mark.slow), "running", pytest.param("finished", marks=pytest.mark.slow)],
 )
 def test_a_killed_sweep_goes_on_without_losing_or_repeating_a_trial(folder, pools, when):
-    words = [*RATES, "--trials", 3, "--budget", 2048, "--name", "kill", "--batch", 2]
+    words = [*RATES, "--trials", 3, "--budget", 2048, "--name", "kill", "--batch", 2, "--workers", 1]
     whole = here(folder / "whole", pools[2], trials=3, budget="2048", name="kill", batch=2)
     runs = folder / "runs"
     marks = {
@@ -65,7 +68,7 @@ def test_a_killed_sweep_goes_on_without_losing_or_repeating_a_trial(folder, pool
     with begin(folder, *words) as process:
         wait_for(marks[when])
         process.kill()
-    told = sweep(folder, *words)
+    told = here(runs, pools[2], trials=3, budget="2048", name="kill", batch=2)
     assert trials(told) == trials(whole)
     study = journal(runs, "kill")
     assert len(study.trials) == 3
@@ -104,7 +107,9 @@ def test_a_signal_ends_it_in_order_and_resume_goes_on(folder):
     assert [row["env_steps"] for row in told["rows"]] == [32_768, 32_768]
 
 
-@pytest.mark.parametrize("method", ["grid", "random", "tpe"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("grid", marks=pytest.mark.slow), pytest.param("random", marks=pytest.mark.slow), "tpe"]
+)
 def test_a_seed_reproduces_trials_and_values(tmp_path, pools, method):
     space = ("ppo.learning_rate=1e-4,1e-3,1e-2",) if method == "grid" else (RATES[1],)
     wanted = {"space": space, "method": method, "trials": 3, "batch": 2, "budget": "512", "name": "same", "seed": 3}
@@ -113,7 +118,7 @@ def test_a_seed_reproduces_trials_and_values(tmp_path, pools, method):
     assert len({tuple(row["overrides"]) for row in one["rows"]}) == 3
 
 
-@pytest.mark.parametrize("prune", ["halving", "median"])
+@pytest.mark.parametrize("prune", ["halving", pytest.param("median", marks=pytest.mark.slow)])
 def test_pruning_gives_the_same_trials_up_however_many_work(tmp_path, pools, prune):
     wanted = {"method": "random", "trials": 6, "budget": "1152", "prune": prune, "name": "pruned"}
     wanted["batch"] = 3 if prune == "median" else 6
@@ -148,11 +153,13 @@ def test_every_trial_starts_from_the_policy_of_a_run(tmp_path, pools):
         assert f"policy taken from {source}/256" in (tmp_path / row["runs"][0] / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_vmapped_trials_end_as_others_do(tmp_path):
     told = here(tmp_path, None, trials=3, budget="256", name="vm", method="random", vmap=True)
     assert [row["state"] for row in told["rows"]] == ["finished"] * 3
 
 
+@pytest.mark.slow
 def test_a_trial_whose_values_do_not_go_together_fails_alone(tmp_path, pools):
     space = ("n_steps=16,24", "ppo.batch_size=32,48")
     told = here(tmp_path, pools[2], space=space, method="grid", budget="192", name="odd")
@@ -163,6 +170,7 @@ def test_a_trial_whose_values_do_not_go_together_fails_alone(tmp_path, pools):
     assert "does not divide" in next(row["reason"] for row in told["rows"] if row["state"] == "failed")
 
 
+@pytest.mark.slow
 def test_a_database_holds_a_sweep_as_the_journal_does(tmp_path, pools):
     url = f"sqlite:///{tmp_path}/sweep.db"
     one = here(tmp_path / "a", pools[2], trials=2, budget="64", name="db", storage=url)
@@ -174,13 +182,37 @@ def test_a_database_holds_a_sweep_as_the_journal_does(tmp_path, pools):
         join_ledger(tmp_path / "elsewhere", "other", url)
 
 
-def test_another_sweep_of_the_same_name_is_refused(cli):
-    words = ["sweep", *TINY, *RATES, "--trials", "1", "--budget", "64", "--name", "mine", "-q"]
-    assert cli(*words).code == 0
-    refused = cli(*words, "--seed", "1")
-    assert refused.code == 2
-    assert "exists with another seed" in refused.err
-    assert "gymlab sweep resume mine" in refused.err
+def test_another_sweep_of_the_same_name_is_refused(tmp_path):
+    wanted = Wanted("CartPole-v1:ppo", (), (RATES[1],), name="mine")
+    plan, _ = make_plan(wanted, tmp_path)
+    write_plan(tmp_path, plan)
+    assert known_plan(make_plan(wanted, tmp_path)[0], tmp_path) == plan  # the same command goes on
+    with pytest.raises(UserError, match=r"another seed: go on with it by `gymlab sweep resume mine`"):
+        known_plan(make_plan(replace(wanted, seed=1), tmp_path)[0], tmp_path)
+
+
+def test_a_line_that_was_half_written_is_cut_off_and_all_before_it_is_kept(tmp_path):
+    plan, _ = make_plan(Wanted("CartPole-v1:ppo", (), (RATES[1],), name="torn", trials=2), tmp_path)
+    ledger = open_ledger(tmp_path, plan)
+    ledger.add(0, {"ppo.learning_rate": 1e-3}, ("ppo.learning_rate=0.001",))
+    journal_file = tmp_path / ".sweeps" / "torn" / "journal.log"
+    whole = journal_file.read_bytes()
+    journal_file.write_bytes(whole + b'{"op_code": 4, "worker')
+    again = open_ledger(tmp_path, plan)
+    assert [row.overrides for row in again.rows()] == [("ppo.learning_rate=0.001",)]
+    again.add(1, {"ppo.learning_rate": 1e-2}, ("ppo.learning_rate=0.01",))
+    assert len(journal(tmp_path, "torn").trials) == 2
+
+
+def test_a_trial_has_one_owner_until_that_is_gone(tmp_path):
+    plan, _ = make_plan(Wanted("CartPole-v1:ppo", (), (RATES[1],), name="own", trials=1), tmp_path)
+    mine, other = open_ledger(tmp_path, plan), open_ledger(tmp_path, plan)
+    mine.add(0, {"ppo.learning_rate": 1e-3}, ("ppo.learning_rate=0.001",))
+    assert mine.claim(()).index == 0
+    assert other.claim(()) is None
+    other.me = replace(other.me, pid=other.me.pid + 1)
+    assert other.claim((), take_over=True).index == 0  # signed with a process that there is not
+    assert mine.claim(()).index == 0
 
 
 def test_mistakes_are_told_in_a_line(cli):

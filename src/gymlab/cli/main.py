@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gymlab.cli import (
+    autotune,
     compare,
     config,
     control,
@@ -64,6 +65,7 @@ app.add_typer(pretrained.app, name="pretrained", rich_help_panel="Share")
 app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
+app.command("autotune", rich_help_panel="Tune")(autotune.autotune)
 app.command("export", rich_help_panel="Share")(export.export)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")

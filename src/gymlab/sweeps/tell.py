@@ -118,6 +118,6 @@ def provenance(plan: Plan, rows: Sequence[Row], row: Row) -> list[str]:
     told = f"{found}" if found is not None else "unknown"
     return [
         f"trial {row.index} of {len(rows)} of sweep {plan.name} ({plan.method}, {plan.created[:10]}) of {plan.title}",
-        f"score: interquartile mean {told} (95 %), seeds {', '.join(map(str, plan.seeds))}; the best of all: not confirmed",
+        f"score: interquartile mean {told} (95 %), {len(plan.seeds)} seeds; chosen as the best, so not confirmed",
         f"changed: {' '.join(row.overrides)}",
     ]
