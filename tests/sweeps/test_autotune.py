@@ -57,7 +57,7 @@ def test_what_is_planned_fits_into_the_time():
 
 
 def test_too_little_time_is_refused_with_what_would_do():
-    with pytest.raises(UserError, match=r"give it \\d+m or more"):
+    with pytest.raises(UserError, match=r"give it \d+m or more"):
         decide(state(reference="LunarLander-v3:ppo", seconds=30.0), resolve("LunarLander-v3:ppo").recipe, speed=1000.0)
 
 

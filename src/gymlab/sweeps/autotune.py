@@ -36,7 +36,7 @@ LEAST_FRESH, MOST_FRESH, USUAL_FRESH = 3, 10, 5
 START_SECONDS = 12.0  # a confirming run's start, compilation and scoring
 _CAUTION = 0.8  # of the speed measured: trials compile, evaluate and wait for each other
 _ROUND_UNITS = 1 + 2 * (1 - 1 / ETA)  # whole runs that a round of nine comes to, when two in three are given up twice
-_LEAST_UPDATES = 20  # of a run, below which nothing is learnt
+_LEAST_UPDATES = 10  # of a run, below which nothing is learnt
 _MOST_ROUNDS = 12
 Stage = Literal["search", "choice", "confirm", "done"]
 

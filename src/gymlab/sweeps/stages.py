@@ -92,7 +92,8 @@ class Stages:
     def _told(self) -> str:
         state = self.state
         speed = f"{state.speed:,.0f} env_steps a second and core: " if state.speed else ""
-        return f"{speed}runs of {state.env_steps:,} env_steps, {state.trials} trials at most; the best {CANDIDATES} on other seeds; then the comparison"
+        many = f"runs of {state.env_steps:,} env_steps, {state.trials} trials at most"
+        return f"{speed}{many}; the best {CANDIDATES} on other seeds; then the comparison"
 
     def _do(self, plan: Plan, pool: Pool, until: Callable[[], bool]) -> list[Row]:
         ledger = open_ledger(self._root, plan)
