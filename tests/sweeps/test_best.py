@@ -5,6 +5,8 @@ import json
 import pytest
 
 from gymlab.core.errors import UserError
+from gymlab.experiment.many.protocol import Finished, Task
+from gymlab.recipes.dump import dump_recipe
 from gymlab.recipes.load import resolve
 from gymlab.sweeps.best import write_variant
 
@@ -48,8 +50,11 @@ def test_the_best_trial_trains_from_its_file_and_is_drawn(cli, pools):
     best = json.loads(cli("sweep", "best", "b", "--as", "found", "--json").out)
     assert best["overrides"] == told["best"]["overrides"]
     assert best["written"] == "recipes/CartPole-v1-found.yaml"
-    trained = json.loads(cli("train", "CartPole-v1:found", "--full-budget", "--json", "-q").out)
-    assert trained["eval"]["greedy"]["mean"] == pytest.approx(told["best"]["value"], abs=1e-9)
+    text = dump_recipe(resolve("CartPole-v1:found").recipe)
+    pools[2].submit(Task(0, str(cli.folder / "runs"), "found", 0, text, full_budget=True))
+    trained = list(pools[2].reports())[-1]
+    assert isinstance(trained, Finished)
+    assert trained.result["eval"]["greedy"]["mean"] == pytest.approx(told["best"]["value"], abs=1e-9)
     drawn = json.loads(cli("sweep", "plot", "b", "-o", "b.png", "--json").out)
     assert (cli.folder / "b.png").read_bytes().startswith(b"\x89PNG")
     assert set(drawn["importances"]) <= {"ppo.learning_rate"}

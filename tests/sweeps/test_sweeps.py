@@ -9,9 +9,12 @@ from dataclasses import replace
 import pytest
 
 from gymlab.core.errors import UserError
+from gymlab.experiment.many.pool import Pool
+from gymlab.experiment.many.protocol import Progressed
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
+from gymlab.runs.status import read_status
 from gymlab.sweeps.drive import Driver
 from gymlab.sweeps.ledger import join_ledger, open_ledger
 from gymlab.sweeps.plan import write_plan
@@ -93,6 +96,25 @@ def test_two_processes_share_a_sweep_and_do_no_trial_twice(folder, pools):
     assert sessions == [1] * 6
     alone = here(folder / "alone", pools[2], trials=6, budget="4096", name="two", method="random")
     assert trials(alone) == trials(told)
+
+
+@pytest.mark.slow
+def test_a_run_whose_worker_dies_goes_on_with_another(tmp_path):
+    class Killer(Quietly):
+        killed = 0
+
+        def report(self, trial, seed, report):
+            if isinstance(report, Progressed) and report.env_steps > 1000 and not self.killed:
+                self.killed = read_status(RunPaths(tmp_path / f"dies-t{trial:03d}-s{seed}"))["pid"]
+                os.kill(self.killed, signal.SIGKILL)
+
+    plan, _ = make_plan(Wanted(TINY[0], tuple(TINY[1:]), (RATES[1],), name="dies", trials=1, budget="100k"), tmp_path)
+    ledger, watch = open_ledger(tmp_path, plan), Killer()
+    with Pool(1) as pool:
+        assert Driver(tmp_path, ledger, watch, ()).run(pool)
+    assert watch.killed
+    (row,) = ledger.rows()
+    assert (row.state, row.env_steps) == ("finished", 100_000)
 
 
 @pytest.mark.slow

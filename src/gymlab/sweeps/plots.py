@@ -14,6 +14,7 @@ from gymlab.sweeps.ledger import Ledger
 from gymlab.sweeps.rows import Row, best_row
 from gymlab.sweeps.space import Dimension
 
+_FEW = 8
 _LEAST = 4  # scored trials, below which no importance is told
 
 
@@ -86,15 +87,29 @@ def _slice(axes: Any, dimension: Dimension, rows: Sequence[Row]) -> None:
             axes.scatter([places[place] for place in chosen], heights, s=18, color=colour, label=label)
     if best is not None:
         axes.scatter([places[rows.index(best)]], [best.value], s=70, facecolors="none", edgecolors=COLOURS[1])
-    if names:
-        axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    elif dimension.log or _spans_decades(places):
-        axes.set_xscale("log")
+    _scale(axes, dimension, places, names)
     axes.set_title(dimension.key, loc="left", fontsize=10, parse_math=False)
     axes.set_ylabel("score", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.grid(True, color="0.92")
     axes.set_axisbelow(True)
+
+
+def _scale(axes: Any, dimension: Dimension, places: Sequence[float], names: Sequence[str]) -> None:
+    """Decades for what was drawn over decades; of a few choices each one is written at the axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    decades = not names and (dimension.log or _spans_decades(places))
+    if decades:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    few = sorted(set(places))
+    if names:
+        axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    elif dimension.choices and len(few) <= _FEW:
+        axes.set_xticks(few, [f"{value:g}" for value in few])
 
 
 def _places(values: Sequence[Any]) -> tuple[list[float], list[str]]:

@@ -116,8 +116,9 @@ def provenance(plan: Plan, rows: Sequence[Row], row: Row) -> list[str]:
     """Where a recipe comes from, for its first lines."""
     found = interval(row)
     told = f"{found}" if found is not None else "unknown"
+    seeds = f"{len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)}"
     return [
         f"trial {row.index} of {len(rows)} of sweep {plan.name} ({plan.method}, {plan.created[:10]}) of {plan.title}",
-        f"score: interquartile mean {told} (95 %), {len(plan.seeds)} seeds; chosen as the best, so not confirmed",
+        f"score: interquartile mean {told} (95 %), {seeds}; chosen as the best, so not confirmed",
         f"changed: {' '.join(row.overrides)}",
     ]
