@@ -118,13 +118,13 @@ def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
     from gymlab.results.record import known_record
     from gymlab.results.trial import trials
     from gymlab.runs.paths import run_paths
-    from gymlab.sweeps.start import QUIET
+    from gymlab.sweeps.autotune import MANNER
 
     say(f"confirming on {len(state.fresh)} fresh seeds a side: {' '.join(state.chosen or ())}")
     sides: list[tuple[str, list[Job]]] = []
     for label, more in (("recipe", ()), ("tuned", state.chosen or ())):
         every = trials(
-            state.reference, [*state.overrides, *more, *QUIET], state.fresh, budget=state.budget, full_budget=True
+            state.reference, [*state.overrides, *more, *MANNER], state.fresh, budget=state.budget, full_budget=True
         )
         sides.append((label, [Job(run_paths(root, trial.run_id), trial, 100, state.name) for trial in every]))
     todo = [job for pair in zip(*(jobs for _, jobs in sides), strict=True) for job in pair if phase_of(job) is not None]
@@ -172,7 +172,7 @@ def _commands(state: State) -> list[str]:
     """What gives the same again, step by step."""
     import shlex
 
-    from gymlab.sweeps.start import QUIET
+    from gymlab.sweeps.autotune import MANNER
 
     seeds = f"{state.fresh[0]}..{state.fresh[-1]}" if state.fresh else "9000..9004"
     base = " ".join([state.reference, *state.overrides])
@@ -188,7 +188,7 @@ def _commands(state: State) -> list[str]:
     ]
     again = ["gymlab", "autotune", state.reference, *state.overrides, *map(str, fixed), "--name", "again"]
     tuned = " ".join([base, *(state.chosen or ())])
-    quiet = [word for text in QUIET for word in ("--set", text)]
+    quiet = [word for text in MANNER for word in ("--set", text)]
     compare = ["gymlab", "compare", base, tuned, "--seeds", seeds, "--budget", state.budget, *quiet]
     return [shlex.join(again), *([shlex.join(compare)] if state.chosen else [])]
 

@@ -29,6 +29,8 @@ from gymlab.sweeps.start import QUIET, budget_env_steps
 from gymlab.sweeps.tuning import space_of
 
 FILE = "autotune.json"
+# Sick policies take long to evaluate, and rungs have evaluations of their own.
+MANNER = (*QUIET, "eval.every=25%")
 SEARCH_SEEDS, CHOICE_SEEDS, FRESH_SEED = (0,), (1, 2), 9000  # no run of one stage is seen in another
 CANDIDATES = 3
 SEARCH_SHARE, CHOICE_SHARE, CONFIRM_SHARE = 0.45, 0.15, 0.35  # of the time; what is left is for starting up
@@ -173,7 +175,7 @@ def _plan(state: State, recipe: Recipe, name: str, first: tuple[tuple[str, ...],
 def tuned_recipe(state: State, overrides: Sequence[str] = ()) -> Recipe:
     """What runs of the search train: the user's recipe with the budget that fits."""
     budget = state.budget if state.env_steps else None
-    return amend(resolve(state.reference, state.overrides, budget=budget).recipe, [*QUIET, *overrides])
+    return amend(resolve(state.reference, state.overrides, budget=budget).recipe, [*MANNER, *overrides])
 
 
 def candidates(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:

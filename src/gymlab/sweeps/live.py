@@ -98,7 +98,7 @@ class Table:
         score = row.value if row.ended else _mean([found.get("score") for found in seen])
         drawn.add_row(
             f"{row.index}{' best' if row is best else ''}",
-            escape(" ".join(row.overrides) or "the recipe"),
+            escape(" ".join(map(_short, row.overrides)) or "the recipe"),
             f"[{style}]{row.state}[/]" if (style := _STYLES[row.state]) else row.state,
             f"{sum(done) / len(self._plan.seeds):.0%}" if done else "",
             _number(_mean([found.get("return") for found in seen])),
@@ -106,6 +106,12 @@ class Table:
             _number(_mean([found.get("speed") for found in seen])),
             ", ".join(alerts),
         )
+
+
+def _short(override: str) -> str:
+    """Without the key's block: a terminal is narrow."""
+    key, _, value = override.partition("=")
+    return f"{key.rpartition('.')[2]}={value}"
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -144,4 +144,4 @@ class Stages:
 
 def _short(recipe: Recipe) -> str:
     steps = _MEASURED_UPDATES * recipe.n_envs * recipe.n_steps
-    return dump_recipe(amend(recipe, [f"budget={steps} env_steps", "eval.final_episodes=20"]))
+    return dump_recipe(amend(recipe, [f"budget={steps} env_steps", "eval.every=100%", "eval.final_episodes=20"]))
