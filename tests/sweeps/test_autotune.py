@@ -6,7 +6,8 @@ import pytest
 
 from gymlab.cli.autotune import seconds_of
 from gymlab.core.errors import UserError
-from gymlab.recipes.load import resolve
+from gymlab.experiment.kept import shape_of
+from gymlab.recipes.load import amend, resolve
 from gymlab.results.trial import fresh_seed
 from gymlab.sweeps.autotune import (
     CHOICE_SEEDS,
@@ -33,7 +34,7 @@ def state(**more):
 @pytest.mark.parametrize("reference", ["CartPole-v1:ppo", "Acrobot-v1:a2c", "FrozenLake-v1:reinforce"])
 def test_the_space_of_a_recipe_holds_only_what_it_allows(reference):
     recipe = resolve(reference).recipe
-    space = parse_space(space_of(recipe))
+    space = parse_space(space_of(recipe, 1200.0))
     check_space(space, recipe)
     keys = [dimension.key for dimension in space]
     assert f"{recipe.algorithm.name}.learning_rate" in keys
@@ -41,8 +42,19 @@ def test_the_space_of_a_recipe_holds_only_what_it_allows(reference):
 
 
 def test_a_schedule_keeps_its_shape():
-    assert space_of(resolve("CartPole-v1:ppo").recipe)[0] == "ppo.learning_rate=lin_log:3e-05..0.01"
-    assert space_of(resolve("Acrobot-v1:ppo").recipe)[0] == "ppo.learning_rate=log:3e-05..0.01"
+    assert space_of(resolve("CartPole-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=lin_log:3e-05..0.01"
+    assert space_of(resolve("Acrobot-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=log:3e-05..0.01"
+
+
+def test_what_costs_compilations_is_tried_only_where_there_is_time():
+    recipe = resolve("CartPole-v1:ppo").recipe
+
+    def compiled(seconds):
+        found = parse_space(space_of(recipe, seconds))
+        return [d.key for d in found if shape_of(amend(recipe, [d.text(d.ends()[1])])) != shape_of(recipe)]
+
+    keys = ["normalize.obs", "normalize.reward", "n_steps", "ppo.epochs"]
+    assert [compiled(60.0), compiled(600.0), compiled(1200.0)] == [[], keys[:2], keys]
 
 
 def test_what_is_planned_fits_into_the_time():

@@ -186,7 +186,8 @@ def _commands(state: State) -> list[str]:
         "--seed",
         state.seed,
     ]
-    again = ["gymlab", "autotune", state.reference, *state.overrides, *map(str, fixed), "--name", "again"]
+    asked = ["--budget", f"{state.seconds:g}s", *map(str, fixed), "--name", "again"]
+    again = ["gymlab", "autotune", state.reference, *state.overrides, *asked]
     tuned = " ".join([base, *(state.chosen or ())])
     quiet = [word for text in MANNER for word in ("--set", text)]
     compare = ["gymlab", "compare", base, tuned, "--seeds", seeds, "--budget", state.budget, *quiet]

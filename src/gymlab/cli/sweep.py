@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from gymlab.cli.campaign import print_json
 from gymlab.cli.terminal import orderly
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def status(name: Name, storage: Storage = None, json: Json = False) -> None:
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        _print(tell.status(ledger.plan, rows))
+        print_json(tell.status(ledger.plan, rows))
         return
     typer.echo(tell.headline(ledger.plan, rows))
     typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
@@ -144,7 +144,7 @@ def results(name: Name, storage: Storage = None, json: Json = False) -> None:
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        _print(tell.results(ledger.plan, rows))
+        print_json(tell.results(ledger.plan, rows))
         return
     typer.echo("\n".join([tell.headline(ledger.plan, rows), *tell.table(ledger.plan, rows)]))
     typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
@@ -179,7 +179,7 @@ def best(
         given = [*plan.given, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
         path = write_variant(plan.reference, given, chosen, tell.provenance(plan, rows, found), force=force)
     if json:
-        _print({**tell.status(plan, rows)["best"], "written": None if path is None else str(path)})
+        print_json({**tell.status(plan, rows)["best"], "written": None if path is None else str(path)})
         return
     typer.echo("\n".join(tell.best_lines(plan, rows)))
     if path is not None:
@@ -209,7 +209,7 @@ def plot(
     write_bytes(path, draw(ledger))
     found = importances(ledger)
     if json:
-        _print({"picture": str(path), "importances": found})
+        print_json({"picture": str(path), "importances": found})
         return
     for key, value in found.items():
         typer.echo(f"  {key:<30} {value:.2f}")
@@ -234,7 +234,7 @@ def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, 
         ledger, runs_folder(), workers=workers, output=output, command=typed_command(), take_over=take_over
     )
     if json:
-        _print(tell.results(outcome.plan, outcome.rows))
+        print_json(tell.results(outcome.plan, outcome.rows))
     elif not quiet:
         typer.echo("\n".join([tell.headline(outcome.plan, outcome.rows), *tell.table(outcome.plan, outcome.rows)]))
         typer.echo("\n".join(tell.best_lines(outcome.plan, outcome.rows)))
@@ -242,9 +242,3 @@ def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, 
         typer.echo(f"next: gymlab sweep {verb} {outcome.plan.name}")
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
-
-
-def _print(value: Any) -> None:
-    from gymlab.runs.files import strict_json
-
-    typer.echo(json_module.dumps(json_module.loads(strict_json(value))))

@@ -127,7 +127,7 @@ def decide(state: State, recipe: Recipe, speed: float) -> State:
 
 def settle(state: State, recipe: Recipe, env_steps: int, trials: int, speed: float = 0.0) -> State:
     """With this the search is determined."""
-    decided = {"speed": speed, "env_steps": env_steps, "trials": trials, "space": space_of(recipe)}
+    decided = {"speed": speed, "env_steps": env_steps, "trials": trials, "space": space_of(recipe, state.seconds)}
     return state.model_copy(update={**decided, "created": now(), "versions": versions()})
 
 

@@ -9,21 +9,24 @@ from gymlab.core.schedules import Schedule
 from gymlab.recipes.load import amend
 from gymlab.recipes.schema import Recipe
 
-# The values that people use; of what is compiled in only two, since each costs a compilation.
+# The values that people use.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "gamma": ("0.95", "0.98", "0.99", "0.995", "0.999"),
     "gae_lambda": ("0.8", "0.9", "0.95", "0.98"),
     "entropy_coef": ("0", "0.001", "0.01", "0.03"),
     "clip_range": ("0.1", "0.2", "0.3"),
-    "epochs": ("4", "10"),
 }
-_TOP: dict[str, tuple[str, ...]] = {"normalize.obs": ("false", "true"), "normalize.reward": ("false", "true")}
+_COMPILED_FROM = ((300.0, 2), (900.0, 4))  # seconds there are, and how many settings may then cost compilations
 _RATE = (3e-5, 1e-2)
 _MOST_STEPS = 1024  # of each env and update
 
 
-def space_of(recipe: Recipe) -> tuple[str, ...]:
-    """`--space` texts for a recipe; the learning rate keeps the shape of its schedule."""
+def space_of(recipe: Recipe, seconds: float) -> tuple[str, ...]:
+    """`--space` texts for a recipe; the learning rate keeps the shape of its schedule.
+
+    What is compiled in has two values only, and comes in where there is time: each of those settings doubles the
+    number of programs to compile.
+    """
     name, settings = recipe.algorithm.name, recipe.algorithm.settings
     rate = settings.learning_rate
     shape = "lin_" if isinstance(rate, Schedule) and str(rate.written).startswith("lin_") else ""
@@ -31,10 +34,15 @@ def space_of(recipe: Recipe) -> tuple[str, ...]:
     for key, values in _CHOICES.items():
         if key in type(settings).model_fields:
             texts += _allowed(recipe, f"{name}.{key}", values)
-    for key, values in _TOP.items():
-        texts += _allowed(recipe, key, values)
     other = recipe.n_steps * 4 if recipe.n_steps * 4 <= _MOST_STEPS else recipe.n_steps // 4
-    return (*texts, *_allowed(recipe, "n_steps", [str(recipe.n_steps), str(other)]))
+    compiled = {"normalize.obs": ("false", "true"), "normalize.reward": ("false", "true")}
+    compiled |= {"n_steps": (str(recipe.n_steps), str(other))}
+    if "epochs" in type(settings).model_fields:
+        compiled |= {f"{name}.epochs": ("4", "10")}
+    many = max((count for least, count in _COMPILED_FROM if seconds >= least), default=0)
+    for key, values in list(compiled.items())[:many]:
+        texts += _allowed(recipe, key, values)
+    return tuple(texts)
 
 
 def _allowed(recipe: Recipe, key: str, values: Sequence[str]) -> list[str]:
