@@ -131,6 +131,6 @@ def test_a_detuned_recipe_is_tuned_and_the_same_command_only_says_so_again(cli):
 def test_autotune_betters_a_detuned_recipe_in_twenty_minutes(cli, monkeypatch, reference):
     monkeypatch.delenv("XLA_FLAGS")  # which make compilation quick, and training slow
     told = json.loads(cli("autotune", reference, DETUNED[reference], "--budget", "20m", "--json").out.splitlines()[-1])
-    assert told["spent"] < 1.1 * 1200
+    assert told["spent"] < 1.15 * 1200
     assert told["result"]["verdict"] == "better"
     assert told["result"]["score"]["gain"]["low"] > 0

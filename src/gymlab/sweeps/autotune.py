@@ -34,7 +34,7 @@ MANNER = (*QUIET, "eval.every=25%")
 SEARCH_SEEDS, CHOICE_SEEDS, FRESH_SEED = (0,), (1, 2), 9000  # no run of one stage is seen in another
 CANDIDATES = 3
 SEARCH_SHARE, CHOICE_SHARE, CONFIRM_SHARE = 0.45, 0.15, 0.35  # of the time; what is left is for starting up
-LEAST_FRESH, MOST_FRESH, USUAL_FRESH = 3, 10, 5
+LEAST_FRESH, MOST_FRESH, USUAL_FRESH = 5, 10, 5  # with fewer one lucky seed hides any difference
 START_SECONDS = 12.0  # a confirming run's start, compilation and scoring
 _CAUTION = 0.8  # of the speed measured: trials compile, evaluate and wait for each other
 _ROUND_UNITS = 1 + 2 * (1 - 1 / ETA)  # whole runs that a round of nine comes to, when two in three are given up twice
