@@ -36,3 +36,25 @@ def journal(runs, name):
 
 def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Quietly:
+    """Watches a sweep and says nothing."""
+
+    def rows(self, rows): ...
+    def report(self, trial, seed, report): ...
+    def say(self, text): ...
+
+
+def here(runs, pool, **wanted):
+    """A sweep by this process and the workers of a pool that other tests use too; what `results --json` says."""
+    from gymlab.sweeps.drive import Driver
+    from gymlab.sweeps.ledger import open_ledger
+    from gymlab.sweeps.start import Wanted, make_plan
+    from gymlab.sweeps.tell import results
+
+    reference, *overrides = TINY
+    plan, _ = make_plan(Wanted(reference, tuple(overrides), **{"space": (RATES[1],), **wanted}), runs)
+    ledger = open_ledger(runs, plan)
+    assert Driver(runs, ledger, Quietly(), ("gymlab", "sweep")).run(pool)
+    return results(plan, ledger.rows())

@@ -464,3 +464,17 @@ def test_the_workspace_comes_from_the_catalogue_and_is_the_same_each_time():
     assert {config["xAxis"] for config in charts.values()} == {"vec_steps"}
     shown = [name for panels in sections.values() for panel in panels for name in panel["config"].get("metrics", [])]
     assert len(shown) == len(set(shown)) == sum(1 for m in METRICS if "/" in m.name and not m.is_family)
+
+
+def test_a_run_of_a_wandb_agent_keeps_the_id_it_was_given(tmp_path, monkeypatch):
+    from gymlab.runs.paths import RunPaths
+    from gymlab.trackers.assemble import Trackers, _wandb_record
+
+    def chosen():
+        return _wandb_record(Trackers("project"), {}, RunPaths(tmp_path / "mine"))["id"]
+
+    monkeypatch.setenv("WANDB_RUN_ID", "abc12345")
+    monkeypatch.delenv("WANDB_SWEEP_ID", raising=False)
+    assert chosen().startswith("mine-")  # left over from another run of the user's
+    monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
+    assert chosen() == "abc12345"

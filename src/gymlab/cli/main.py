@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gymlab.cli import (
+    autotune,
     bench,
     compare,
     config,
@@ -75,6 +76,7 @@ app.command("tune-envs", rich_help_panel="Tune")(tune_envs.tune_envs)
 app.command("bench", rich_help_panel="Tune")(bench.bench)
 app.add_typer(study.app, name="study", rich_help_panel="Tune")
 app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
+app.command("autotune", rich_help_panel="Tune")(autotune.autotune)
 app.command("export", rich_help_panel="Share")(export.export)
 app.command("mcp", rich_help_panel="Share")(mcp.mcp)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
@@ -104,8 +106,9 @@ def root(
 def _with_optional_values(words: list[str]) -> list[str]:
     """`--wandb` takes a project only after '=', `--vmap` values only in a list: what else follows is the recipe."""
     following = [*words[1:], ""]
+    trains = words[:1] != ["sweep"]  # whose --vmap takes nothing
     alone = [
-        word == "--wandb" or (word == "--vmap" and ("=" not in after or "," not in after))
+        word == "--wandb" or (word == "--vmap" and trains and ("=" not in after or "," not in after))
         for word, after in zip(words, following, strict=True)
     ]
     return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from gymlab.cli.campaign import print_json
 from gymlab.cli.terminal import orderly
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def status(name: Name, storage: Storage = None, json: Json = False) -> None:
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        _print(tell.status(ledger.plan, rows))
+        print_json(tell.status(ledger.plan, rows))
         return
     typer.echo(tell.headline(ledger.plan, rows))
     typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
@@ -143,10 +144,76 @@ def results(name: Name, storage: Storage = None, json: Json = False) -> None:
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        _print(tell.results(ledger.plan, rows))
+        print_json(tell.results(ledger.plan, rows))
         return
     typer.echo("\n".join([tell.headline(ledger.plan, rows), *tell.table(ledger.plan, rows)]))
     typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+
+
+@app.command()
+def best(
+    name: Name,
+    storage: Storage = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it as a variant into ./recipes.")] = False,
+    variant: Annotated[str | None, typer.Option("--as", help="The variant's name; default: the sweep's.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the best trial; with --write as a recipe of your own.
+
+    Example: gymlab sweep best my-sweep --write --as tuned
+    """
+    from gymlab.core.errors import RunError
+    from gymlab.sweeps import tell
+    from gymlab.sweeps.best import write_variant
+    from gymlab.sweeps.rows import best_row
+
+    ledger = _ledger(name, storage)
+    plan, rows = ledger.plan, ledger.rows()
+    found = best_row(rows)
+    if found is None:
+        raise RunError(f"no trial of '{name}' has finished yet: gymlab sweep status {name}")
+    path = None
+    if write or variant is not None:
+        chosen = variant or tell.variant_name(plan)
+        given = [*plan.given, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
+        path = write_variant(plan.reference, given, chosen, tell.provenance(plan, rows, found), force=force)
+    if json:
+        print_json({**tell.status(plan, rows)["best"], "written": None if path is None else str(path)})
+        return
+    typer.echo("\n".join(tell.best_lines(plan, rows)))
+    if path is not None:
+        typer.echo(f"written: {path}\nnext: gymlab compare {plan.reference} {path}")
+    else:
+        typer.echo(f"next: gymlab sweep best {name} --write")
+
+
+@app.command()
+def plot(
+    name: Name,
+    storage: Storage = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A PNG; default: in the sweep's folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Draw the score against each setting, and how much each of them matters.
+
+    Example: gymlab sweep plot my-sweep -o sweep.png
+    """
+    from gymlab.runs.files import write_bytes
+    from gymlab.sweeps.plots import draw, importances
+
+    ledger = _ledger(name, storage)
+    path = output or ledger.folder / "sweep.png"
+    write_bytes(path, draw(ledger))
+    found = importances(ledger)
+    if json:
+        print_json({"picture": str(path), "importances": found})
+        return
+    for key, value in found.items():
+        typer.echo(f"  {key:<30} {value:.2f}")
+    typer.echo(f"picture: {path}")
 
 
 def _ledger(name: str, storage: str | None) -> Ledger:
@@ -167,7 +234,7 @@ def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, 
         ledger, runs_folder(), workers=workers, output=output, command=typed_command(), take_over=take_over
     )
     if json:
-        _print(tell.results(outcome.plan, outcome.rows))
+        print_json(tell.results(outcome.plan, outcome.rows))
     elif not quiet:
         typer.echo("\n".join([tell.headline(outcome.plan, outcome.rows), *tell.table(outcome.plan, outcome.rows)]))
         typer.echo("\n".join(tell.best_lines(outcome.plan, outcome.rows)))
@@ -175,9 +242,3 @@ def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, 
         typer.echo(f"next: gymlab sweep {verb} {outcome.plan.name}")
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
-
-
-def _print(value: Any) -> None:
-    from gymlab.runs.files import strict_json
-
-    typer.echo(json_module.dumps(json_module.loads(strict_json(value))))

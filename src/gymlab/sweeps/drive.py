@@ -16,7 +16,7 @@ from gymlab.core.estimates import iqm
 from gymlab.experiment.many.pool import Pool
 from gymlab.experiment.many.protocol import ENDS, Failed, NotBegun, Report, Task
 from gymlab.experiment.many.together import Together
-from gymlab.sweeps.ledger import Ledger
+from gymlab.sweeps.ledger import Ledger, is_gone
 from gymlab.sweeps.pruning import decide
 from gymlab.sweeps.rows import Row, State
 from gymlab.sweeps.space import overrides
@@ -90,9 +90,11 @@ class Driver:
         return False
 
     def _over(self) -> bool:
-        rows = self.ledger.rows()
-        enough = len(rows) >= self.plan.trials or self.until()
-        return enough and all(row.ended or (row.state == "waiting" and self.until()) for row in rows)
+        """Every trial has ended or, where no more are begun, is nobody's."""
+        rows, late = self.ledger.rows(), self.until()
+        if late:
+            return all(row.ended or row.state == "waiting" or is_gone(row.owner) for row in rows)
+        return len(rows) >= self.plan.trials and all(row.ended for row in rows)
 
     def _hear(self, report: Report, pool: Pool | None) -> None:
         index, place = divmod(report.member, _STRIDE)
@@ -132,8 +134,9 @@ class Driver:
             rows = self.ledger.rows()
             for trial in [trial for trial in self._mine.values() if trial.waits]:
                 decision = decide(self.plan, rows, trial.row.index, trial.rung)
-                if decision == "give up":
-                    self._end(trial, "pruned", f"given up at {self.plan.rungs[trial.rung]} env_steps")
+                if decision == "give up" or (decision == "wait" and self.until()):
+                    why = "given up" if decision == "give up" else "time was up"
+                    self._end(trial, "pruned", f"{why} at {self.plan.rungs[trial.rung]} env_steps")
                 elif decision == "go on":
                     trial.waits, trial.rung = False, trial.rung + 1
                     return trial

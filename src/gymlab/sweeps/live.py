@@ -77,9 +77,10 @@ class Table:
             self._live.update(self._table(), refresh=True)
 
     def _table(self) -> Any:
+        from rich.markup import escape
         from rich.table import Table as RichTable
 
-        drawn = RichTable(title=headline(self._plan, self._rows), title_justify="left", box=None)
+        drawn = RichTable(title=escape(headline(self._plan, self._rows)), title_justify="left", box=None)
         for name in ("trial", "settings", "state", "done", "return", "score", "steps/s", "alerts"):
             drawn.add_column(name, justify="left" if name in ("settings", "state", "alerts") else "right")
         best = best_row(self._rows)
@@ -89,13 +90,15 @@ class Table:
         return drawn
 
     def _line(self, drawn: Any, row: Row, best: Row | None) -> None:
+        from rich.markup import escape
+
         seen = [found for (trial, _), found in self._seen.items() if trial == row.index and not row.ended]
         done = [found["progress"] for found in seen if "progress" in found]
         alerts = sorted(set().union(*(found["alerts"] for found in seen)))
         score = row.value if row.ended else _mean([found.get("score") for found in seen])
         drawn.add_row(
             f"{row.index}{' best' if row is best else ''}",
-            " ".join(row.overrides) or "the recipe",
+            escape(" ".join(map(_short, row.overrides)) or "the recipe"),
             f"[{style}]{row.state}[/]" if (style := _STYLES[row.state]) else row.state,
             f"{sum(done) / len(self._plan.seeds):.0%}" if done else "",
             _number(_mean([found.get("return") for found in seen])),
@@ -103,6 +106,12 @@ class Table:
             _number(_mean([found.get("speed") for found in seen])),
             ", ".join(alerts),
         )
+
+
+def _short(override: str) -> str:
+    """Without the key's block: a terminal is narrow."""
+    key, _, value = override.partition("=")
+    return f"{key.rpartition('.')[2]}={value}"
 
 
 def _mean(values: list[float | None]) -> float | None:

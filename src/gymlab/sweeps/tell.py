@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -102,4 +103,22 @@ def best_lines(plan: Plan, rows: Sequence[Row]) -> list[str]:
     return [
         f"best: trial {best.index}, score {best.value:.4g}{told} over {seeds}: {given}",
         f"  chosen from {len(rows)}, so its score is too good on average: compare it on fresh seeds",
+    ]
+
+
+def variant_name(plan: Plan) -> str:
+    """A name for the best trial's recipe, after the sweep's."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", plan.name).strip("-")
+    return name if name[:1].isalpha() else f"sweep-{name}"
+
+
+def provenance(plan: Plan, rows: Sequence[Row], row: Row) -> list[str]:
+    """Where a recipe comes from, for its first lines."""
+    found = interval(row)
+    told = f"{found}" if found is not None else "unknown"
+    seeds = f"{len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)}"
+    return [
+        f"trial {row.index} of {len(rows)} of sweep {plan.name} ({plan.method}, {plan.created[:10]}) of {plan.title}",
+        f"score: interquartile mean {told} (95 %), {seeds}; chosen as the best, so not confirmed",
+        f"changed: {' '.join(row.overrides)}",
     ]

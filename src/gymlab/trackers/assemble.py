@@ -88,13 +88,18 @@ def copy_run(trackers: Trackers, paths: RunPaths, seconds: float = 600.0) -> Non
 
 
 def _wandb_record(trackers: Trackers, record: dict[str, Any], paths: RunPaths) -> dict[str, str] | None:
-    """Project and id. A run's id at W&B is its own for good, and not taken by another run of the same name."""
+    """Project and id. A run's id at W&B is its own for good, and not taken by another run of the same name.
+
+    An agent of a W&B sweep has named the run already, and looks for it under that name.
+    """
     stored = record.get("wandb")
     if isinstance(stored, dict) and all(_NAME.fullmatch(str(stored.get(key))) for key in ("project", "id")):
         return {key: stored[key] for key in ("project", "id")}
     if trackers.wandb is None:
         return None
-    return {"project": trackers.wandb, "id": f"{paths.run_id}-{secrets.token_hex(4)}"}
+    given = os.environ.get("WANDB_RUN_ID", "") if os.environ.get("WANDB_SWEEP_ID") else ""
+    chosen = given if _NAME.fullmatch(given) else f"{paths.run_id}-{secrets.token_hex(4)}"
+    return {"project": trackers.wandb, "id": chosen}
 
 
 def _keeper(paths: RunPaths, record: dict[str, Any]) -> Callable[[], None]:

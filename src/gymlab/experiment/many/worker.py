@@ -95,7 +95,8 @@ def _warm_up(core: int | None) -> tuple[int, ...] | None:
     cores = tuple(sorted(os.sched_getaffinity(0)))
     if core is not None:
         for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), {core})
+            with suppress(ProcessLookupError):  # it has ended since
+                os.sched_setaffinity(int(thread), {core})
     return cores
 
 

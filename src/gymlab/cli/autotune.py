@@ -1,0 +1,215 @@
+"""`gymlab autotune`: better settings for a recipe within a time, and proof that they are better."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gymlab.cli.terminal import orderly
+from gymlab.core.errors import UserError
+
+if TYPE_CHECKING:
+    from gymlab.results.contrast import Comparison
+    from gymlab.sweeps.autotune import State
+
+_TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def autotune(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="How long all of it may take, e.g. 20m or 1h30m.")
+    ] = "20m",
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
+    name: Annotated[str | None, typer.Option(help="Default: tune- and the recipe's name.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the tuned recipe though no improvement was shown.")
+    ] = False,
+    env_steps: Annotated[int | None, typer.Option(min=1, help="Of each run; default: what fits into the time.")] = None,
+    trials: Annotated[int | None, typer.Option(min=9, help="Of the search; default: what fits.")] = None,
+    fresh: Annotated[int | None, typer.Option(min=3, help="Seeds a side to confirm with; default: what fits.")] = None,
+    variant: Annotated[str, typer.Option("--as", help="The tuned variant's name.")] = "tuned",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Runs at once; default: as many as there are cores.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")] = False,
+) -> None:
+    """Search for better settings, then compare them with the recipe's own on seeds that were not used before.
+
+    Trials with a critical alert are given up. `better` is said only where the 95 % interval of the difference lies
+    above zero. The same command goes on where it was interrupted. With --env-steps and --trials, which the end of every
+    autotune names, time plays no part and the same is found again.
+
+    Example: gymlab autotune Acrobot-v1:ppo --budget 20m
+    """
+    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.runs.platform import usable_cores
+    from gymlab.sweeps.autotune import State, asked, read_state
+    from gymlab.sweeps.suggest import import_optuna
+
+    import_optuna()
+    root = runs_folder()
+    wanted = State(
+        name=name or _name(recipe), reference=recipe, overrides=tuple(overrides or ()), seconds=seconds_of(budget),
+        seed=seed, workers=workers or usable_cores(), given=(env_steps, trials, fresh),
+    )  # fmt: skip
+    known = read_state(root, wanted.name)
+    state = wanted if known is None else asked(known, wanted)
+    state = _tune(root, state, "json" if json else "quiet" if quiet else "people")
+    state = _written(root, state, variant, write=write)
+    if json:
+        from gymlab.cli.campaign import print_json
+
+        print_json(state.model_dump(mode="json") | {"commands": _commands(state)})
+    elif not quiet:
+        typer.echo("\n".join(_lines(state)))
+
+
+def seconds_of(text: str) -> float:
+    """`20m`, `90s`, `1h30m`."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        raise UserError(f"--budget {text[:40]!r}: a time, e.g. 20m, 90s or 1h30m")
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def _name(recipe: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", Path(recipe).name.lower()).strip("-")
+    return f"tune-{slug}"[:33]
+
+
+def _tune(root: Path, state: State, output: str) -> State:
+    from gymlab.cli.detach import typed_command
+    from gymlab.sweeps.autotune import fresh_seeds, write_state
+    from gymlab.sweeps.stages import Interrupted, Stages
+
+    def say(text: str) -> None:
+        if output != "quiet":
+            typer.echo(text, err=True)
+
+    stages = Stages(root, state, output, say)
+    with orderly("before tuning began"):
+        try:
+            state = stages.run(typed_command())
+        except Interrupted as ended:
+            say(f"interrupted, nothing is lost: the same command goes on (sweep {state.name})")
+            raise typer.Exit(ended.exit_code) from None
+    if state.stage == "confirm" and not state.fresh:
+        state = write_state(root, state.model_copy(update={"fresh": fresh_seeds(state, stages.clock.spent)}))
+    if state.stage == "confirm":
+        result = _confirm(root, state, say) if state.chosen else None
+        update = {"stage": "done", "result": result, "spent": stages.clock.spent}
+        state = write_state(root, state.model_copy(update=update))
+    return state
+
+
+def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
+    """Tuned against the recipe, on seeds and episodes that no choice has seen, with the same budget."""
+    from gymlab.cli.campaign import run_jobs
+    from gymlab.core.errors import RunError
+    from gymlab.results import contrast
+    from gymlab.results.perform import Job, phase_of
+    from gymlab.results.record import known_record
+    from gymlab.results.trial import trials
+    from gymlab.runs.paths import run_paths
+    from gymlab.sweeps.autotune import MANNER
+
+    say(f"confirming on {len(state.fresh)} fresh seeds a side: {' '.join(state.chosen or ())}")
+    sides: list[tuple[str, list[Job]]] = []
+    for label, more in (("recipe", ()), ("tuned", state.chosen or ())):
+        every = trials(
+            state.reference, [*state.overrides, *more, *MANNER], state.fresh, budget=state.budget, full_budget=True
+        )
+        sides.append((label, [Job(run_paths(root, trial.run_id), trial, 100, state.name) for trial in every]))
+    todo = [job for pair in zip(*(jobs for _, jobs in sides), strict=True) for job in pair if phase_of(job) is not None]
+    failed = [o for o in run_jobs(todo, state.workers, root, "the same command") if not o.record]
+    if failed:
+        raise RunError(f"no result of {failed[0].job.title}: {failed[0].error[-300:]}")
+    both = [
+        contrast.Side(label, tuple(r for job in jobs if (r := known_record(job.paths, 100)))) for label, jobs in sides
+    ]
+    return _result(contrast.compare(both[0], both[1]))
+
+
+def _result(found: Comparison) -> dict[str, Any]:
+    from gymlab.results import contrast
+
+    better = found.score.shown and found.score.gain.low > 0
+    worse = found.score.shown and found.score.gain.high < 0
+    return {
+        "verdict": "better" if better else "worse" if worse else "no improvement shown",
+        "told": contrast.verdict(found.score, "the recipe", "the tuned one"),
+        "score": found.score.as_json(),
+        "runs": {side.label: [record.run_id for record in side.records] for side in (found.a, found.b)},
+    }
+
+
+def _written(root: Path, state: State, variant: str, *, write: bool) -> State:
+    """The tuned variant, where it is better or was asked for."""
+    from gymlab.sweeps.autotune import write_state
+    from gymlab.sweeps.best import write_variant
+
+    better = state.result is not None and state.result["verdict"] == "better"
+    if state.written is not None or not state.chosen or not (better or write):
+        return state
+    given = [*state.overrides, f"budget={state.budget}", *state.chosen]
+    told = [
+        f"autotune {state.name} ({state.created[:10]}) of {state.reference}, {state.trials} trials",
+        state.result["told"] if state.result else "not confirmed",
+        f"changed: {' '.join(state.chosen)}",
+    ]
+    path = write_variant(state.reference, given, variant, told, force=True)
+    return write_state(root, state.model_copy(update={"written": str(path)}))
+
+
+def _commands(state: State) -> list[str]:
+    """What gives the same again, step by step."""
+    import shlex
+
+    from gymlab.sweeps.autotune import MANNER
+
+    seeds = f"{state.fresh[0]}..{state.fresh[-1]}" if state.fresh else "9000..9004"
+    base = " ".join([state.reference, *state.overrides])
+    fixed = [
+        "--env-steps",
+        state.env_steps,
+        "--trials",
+        state.trials,
+        "--fresh",
+        len(state.fresh),
+        "--seed",
+        state.seed,
+    ]
+    asked = ["--budget", f"{state.seconds:g}s", *map(str, fixed), "--name", "again"]
+    again = ["gymlab", "autotune", state.reference, *state.overrides, *asked]
+    tuned = " ".join([base, *(state.chosen or ())])
+    quiet = [word for text in MANNER for word in ("--set", text)]
+    compare = ["gymlab", "compare", base, tuned, "--seeds", seeds, "--budget", state.budget, *quiet]
+    return [shlex.join(again), *([shlex.join(compare)] if state.chosen else [])]
+
+
+def _lines(state: State) -> list[str]:
+    minutes = f"{state.spent / 60:.1f} minutes, runs of {state.env_steps:,} env_steps"
+    if not state.chosen:
+        return [f"no improvement shown: no trial did better than the recipe ({minutes})"]
+    assert state.result is not None
+    score = state.result["score"]
+    rows = [f"{label:<8} {score[side]['value']:.4g} [{score[side]['low']:.4g}, {score[side]['high']:.4g}]"
+            for label, side in (("recipe", "a"), ("tuned", "b"))]  # fmt: skip
+    written = [f"written: {state.written}"] if state.written else ["--write writes it all the same"]
+    cut = ["the search was cut short by the time"] if state.cut else []
+    return [
+        f"{state.result['verdict']}: {state.result['told']}",
+        *rows,
+        f"tuned: {' '.join(state.chosen)}",
+        f"{len(state.fresh)} fresh seeds a side, {minutes}",
+        *cut,
+        *written,
+        *(f"again: {command}" for command in _commands(state)),
+    ]
