@@ -38,9 +38,10 @@ from gymlab.rollout.compiled import CompiledCollector
 from gymlab.rollout.evaluate import Abandon, Evaluation, Evaluator
 from gymlab.rollout.host import HostCollector, OnStep
 from gymlab.training.agent import Agent
+from gymlab.training.contract import Program
 from gymlab.training.looks import Looks
 from gymlab.training.loop import Plan
-from gymlab.training.program import CompiledProgram, HostProgram, Program
+from gymlab.training.program import CompiledProgram, HostProgram
 from gymlab.training.state import Policy
 
 SMALL_NETWORK = 512  # units of the widest layer

@@ -16,9 +16,9 @@ from gymlab.recipes.schema import Recipe
 from gymlab.sb3.callbacks import BaseCallback
 from gymlab.sb3.programs import compiled_parts
 from gymlab.sb3.vec_env import VecEnv
+from gymlab.training.contract import Advanced
 from gymlab.training.events import Control, Event, Feature, Updated
 from gymlab.training.faults import NumericalFault
-from gymlab.training.program import Advanced
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors
 

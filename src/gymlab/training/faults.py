@@ -19,7 +19,7 @@ from gymlab.training.tensors import to_tensors
 from gymlab.training.witness import spelt, watch_update
 
 if TYPE_CHECKING:
-    from gymlab.training.program import Advanced
+    from gymlab.training.contract import Advanced
 
 Place = Literal["observation", "reward", "action", "logits", "advantage", "loss", "gradient", "parameter", "state"]
 

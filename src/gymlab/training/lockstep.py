@@ -24,8 +24,9 @@ from jax import lax
 
 from gymlab.core.types import Array, Tree
 from gymlab.training.agent import window_reached
+from gymlab.training.contract import Advanced
 from gymlab.training.looks import Looks
-from gymlab.training.program import Advanced, CompiledProgram
+from gymlab.training.program import CompiledProgram
 from gymlab.training.rows import packed, read_rows
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors

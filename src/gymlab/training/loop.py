@@ -12,6 +12,7 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Array
+from gymlab.training.contract import Advanced, Program
 from gymlab.training.events import (
     Checkpointed,
     CheckpointKind,
@@ -28,7 +29,6 @@ from gymlab.training.events import (
     UpdateRow,
 )
 from gymlab.training.faults import NumericalFault
-from gymlab.training.program import Advanced, Program
 from gymlab.training.rows import Row
 from gymlab.training.state import TrainState
 
