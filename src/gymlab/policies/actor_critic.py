@@ -13,6 +13,7 @@ from gymnasium import spaces as gym_spaces
 
 from gymlab.core.arrays import where_rows
 from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
+from gymlab.policies import orthogonal as initial
 from gymlab.policies.distributions import Distribution, Gaussian
 from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.heads import distribution, output_count
@@ -34,8 +35,9 @@ class Linear(eqx.Module):
     bias: Array
 
     def __init__(self, key: Array, size_in: int, size_out: int, scale: float, *, orthogonal: bool) -> None:
-        init = jax.nn.initializers.orthogonal(scale) if orthogonal else jax.nn.initializers.lecun_uniform()
-        self.weight = init(key, (size_in, size_out), jnp.float32)
+        shape = (size_in, size_out)
+        uniform = jax.nn.initializers.lecun_uniform()
+        self.weight = initial.orthogonal(key, shape, scale) if orthogonal else uniform(key, shape, jnp.float32)
         self.bias = jnp.zeros(size_out, jnp.float32)
 
     def __call__(self, x: Array) -> Array:

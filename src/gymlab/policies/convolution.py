@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from gymlab.core.types import Array
+from gymlab.policies.orthogonal import orthogonal
 
 
 def on_cpu() -> bool:
@@ -30,8 +31,7 @@ class Conv(eqx.Module):
 
     def __init__(self, key: Array, channels: tuple[int, int], kernel: int, stride: int = 1, pad: int = 0) -> None:
         shape = (kernel, kernel, *channels)
-        init = jax.nn.initializers.orthogonal(math.sqrt(2))
-        self.weight = init(key, (kernel * kernel * channels[0], channels[1]), jnp.float32).reshape(shape)
+        self.weight = orthogonal(key, shape, math.sqrt(2))
         self.bias = jnp.zeros(channels[1], jnp.float32)
         self.stride, self.pad = stride, pad
 

@@ -21,6 +21,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 from gymlab.policies.convolution import Conv, max_pool, on_cpu, out_size
 from gymlab.policies.encoders import Flatten, MakeEncoder
+from gymlab.policies.orthogonal import orthogonal
 
 MICRO_BATCH = 256  # pictures unfolded at a time on a CPU: 0.7 MB each for Nature's network
 _SMALLEST, _LARGE = 5, 36  # sides of a picture that is no table, and of one that Nature's kernels fit
@@ -53,7 +54,7 @@ class _Dense(eqx.Module):
     bias: Array
 
     def __init__(self, key: Array, size_in: int, size_out: int) -> None:
-        self.weight = jax.nn.initializers.orthogonal(math.sqrt(2))(key, (size_in, size_out), jnp.float32)
+        self.weight = orthogonal(key, (size_in, size_out), math.sqrt(2))
         self.bias = jnp.zeros(size_out, jnp.float32)
 
     def __call__(self, x: Array) -> Array:

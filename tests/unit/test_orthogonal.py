@@ -1,0 +1,17 @@
+import jax
+import numpy as np
+import pytest
+
+from gymlab.policies.orthogonal import orthogonal
+
+
+@pytest.mark.parametrize("shape", [(4, 64), (64, 64), (64, 2), (64, 1), (8, 8, 4, 32), (3, 3, 64, 64)])
+def test_the_weights_are_those_of_jaxs_own_initialiser(shape):
+    key = jax.random.key(3)
+    ours, theirs = orthogonal(key, shape, 1.4), jax.nn.initializers.orthogonal(1.4)(key, shape)
+    np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_columns_are_orthogonal_to_float32s_precision():
+    weights = np.asarray(orthogonal(jax.random.key(0), (512, 256), 1.0), np.float64)
+    assert np.abs(weights.T @ weights - np.eye(256)).max() < 2e-6
