@@ -197,10 +197,12 @@ def test_what_mattered_and_the_text_for_a_review_are_shown_on_demand(site, page_
     tab.get_by_text("Compute").click()
     cells = wait_until(lambda: (c := tab.evaluate(CELLS)) and "mattering/gradient.position.0" in c and c, 60)
     assert math.isfinite(float(cells["mattering/value-gradient.position.1"]))
-    tab.get_by_text("Text for a review").click()
+    tab.get_by_text("Review this episode").click()
     told = wait_until(lambda: part(tab, "review"), what="the text")
-    assert "episode: checkpoint" in told
-    assert "run: custom" in told
+    assert "> episode: checkpoint" in told
+    assert "> run: custom" in told
+    tab.get_by_text("Explain this episode").click()
+    tab.get_by_text("No model is configured").wait_for()
 
 
 def test_another_seed_and_sampled_actions_give_another_episode(site, page_of, tmp_path):

@@ -11,6 +11,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.inspector.client import Inspector
 from gymlab.inspector.table import episode_text
 from gymlab.runs.registry import Registry
+from gymlab.web.bundle import episode_bundle
 from gymlab.web.frame import frame
 from gymlab.web.inspect.asking import Asking
 from gymlab.web.inspect.desk import Desk, desk_of
@@ -22,6 +23,7 @@ from gymlab.web.inspect.pictures import Pictures
 from gymlab.web.inspect.supposing import EditedObservation, ForcedAction
 from gymlab.web.inspect.timeline import TimeLine
 from gymlab.web.inspect.transport import Transport
+from gymlab.web.panels.review import Review
 from gymlab.web.site import Site
 
 if TYPE_CHECKING:
@@ -121,12 +123,13 @@ def _take_away(looking: Looking) -> None:
         names = [part["name"] for part in looking.facts["components"]]
         return "" if looking.table is None else f"run: {looking.run_id}\n{episode_text(looking.table, names)}"
 
-    def show() -> None:
+    async def show() -> None:
+        review = Review("episode", lambda: episode_bundle(text()))
         with ui.dialog() as dialog, ui.card().classes("w-full max-w-4xl"):
-            ui.label(text()).classes("gl-mono").props("data-part=review")
-            ui.button("Copy", on_click=lambda: ui.clipboard.write(text())).props("flat no-caps")
+            review.build()
         dialog.open()
+        await review.refresh()
 
     with ui.row().classes("w-full gap-2"):
         ui.button("Download CSV", icon="download", on_click=download).props("dense no-caps flat")
-        ui.button("Text for a review", icon="rate_review", on_click=show).props("dense no-caps flat")
+        ui.button("Review this episode", icon="rate_review", on_click=show).props("dense no-caps flat")

@@ -1,8 +1,9 @@
-"""Explain this run: a text to copy, and an answer where a model is configured."""
+"""Explain this run, or this episode: a text to copy, and an answer where a model is configured."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Callable
 
 from nicegui import ui
 
@@ -13,27 +14,30 @@ from gymlab.web.selection import copy, told
 from gymlab.web.view import RunView, plain_text
 
 
-class ReviewPanel:
-    def __init__(self, view: RunView) -> None:
-        self._view = view
+class Review:
+    """A text about something, and what a model says to it."""
+
+    def __init__(self, subject: str, make: Callable[[], str]) -> None:
+        self._subject, self._maker = subject, make
         self._bundle = ""
 
     def build(self) -> None:
         with ui.row().classes("items-center gap-2"):
-            ui.button("Explain this run", icon="psychology", on_click=self._explain).props("dense")
+            ui.button(f"Explain this {self._subject}", icon="psychology", on_click=self._explain).props("dense")
             ui.button("Copy", icon="content_copy", on_click=self._copy).props("flat dense")
             self._with = ui.label(_whom()).classes("gl-faint")
         self._answer = ui.label().classes("gl-card w-full").style("white-space: pre-wrap; overflow-wrap: anywhere")
         self._answer.set_visibility(False)
         with ui.expansion("The text", value=True).classes("w-full").props("dense"):
             self._text = ui.label().classes("gl-mono").style("white-space: pre; overflow-x: auto; display: block")
+            self._text.props("data-part=review")
 
     async def refresh(self) -> None:
         if not self._bundle:
             await self._make()
 
     async def _make(self) -> None:
-        self._bundle = await to_thread(run_bundle, self._view)
+        self._bundle = await to_thread(self._maker)
         self._text.set_text(self._bundle)
 
     async def _copy(self) -> None:
@@ -55,6 +59,13 @@ class ReviewPanel:
                     self._answer.set_text(plain_text(answer, 40_000))
             except GymlabError as error:
                 self._answer.set_text(plain_text(f"{answer}\n{error}", 40_000).strip())
+
+
+class ReviewPanel(Review):
+    """Of a run."""
+
+    def __init__(self, view: RunView) -> None:
+        super().__init__("run", lambda: run_bundle(view))
 
 
 def _whom() -> str:
