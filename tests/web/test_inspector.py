@@ -201,7 +201,7 @@ def test_what_mattered_and_the_text_for_a_review_are_shown_on_demand(site, page_
     told = wait_until(lambda: part(tab, "review"), what="the text")
     assert "> episode: checkpoint" in told
     assert "> run: custom" in told
-    tab.get_by_text("Explain this episode").click()
+    tab.get_by_role("button", name="Explain this episode").click()
     tab.get_by_text("No model is configured").wait_for()
 
 
