@@ -202,7 +202,7 @@ def test_what_mattered_and_the_text_for_a_review_are_shown_on_demand(site, page_
     assert "> episode: checkpoint" in told
     assert "> run: custom" in told
     tab.get_by_role("button", name="Explain this episode").click()
-    tab.get_by_text("No model is configured").wait_for()
+    tab.get_by_text("No model is configured: copy the text instead").wait_for()
 
 
 def test_another_seed_and_sampled_actions_give_another_episode(site, page_of, tmp_path):
