@@ -92,3 +92,15 @@ def test_the_second_of_two_signals_ends_the_process_within_a_second(folder):
         assert ended or seconds < 1.0, output
         assert read_status(run)["status"] in ("stopped", "crashed")
         assert load_checkpoint(run, "last").notes == []
+
+
+def test_signals_while_it_starts_end_it_by_their_own_code(folder):
+    """Struck while it imports or compiles, one process in ten died of a segmentation fault."""
+    rng = random.Random("starting")
+    gymlab("train", *CASES["host"], "--run-id", "whole", cwd=folder)  # fills the compilation cache
+    for i in range(60):
+        process = begin(["train", *CASES["host"], "--run-id", f"r{i}"], folder, rng, 4.0)
+        number = rng.choice(list(CODES))
+        process.send_signal(number)
+        _, output = timed_end(process)
+        assert process.returncode in (CODES[number], -number), output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -114,6 +116,14 @@ def _with_optional_values(words: list[str]) -> list[str]:
     return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]
 
 
+def _leave(code: object) -> NoReturn:
+    """End without the interpreter's tidying up."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
 def main() -> None:
     """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
     from gymlab.core.errors import GymlabError
@@ -126,5 +136,9 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit as ended:
+        if getattr(ended, "at_once", False):
+            _leave(ended.code)
+        raise
     except BrokenPipeError:
         sys.exit(0)

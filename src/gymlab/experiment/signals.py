@@ -31,12 +31,15 @@ LAST_WORDS_SECONDS = 0.5
 SAME_SECONDS = 0.1  # `timeout` and process managers send one signal twice
 _END, _AGAIN = 0, 255  # no signals have these numbers
 _AGAIN_SECONDS = 0.01
+_COMPILED = ("numpy", "ml_dtypes", "jaxlib", "jax", "pydantic_core", "safetensors")
 
 _guards: list[Interrupts] = []  # signals belong to the process; at most one is active
 
 
 class Interrupted(SystemExit):
     """A signal came before training began. Exits with the signal's code."""
+
+    at_once = True  # struck in the middle of compiling, JAX does not survive the interpreter's tidying up
 
 
 class Interrupts:
@@ -69,6 +72,10 @@ class Interrupts:
         if self._interrupt is not None:
             self._interrupt(self.reason)
         elif not self._holds:
+            if self._ours and _half_imported():
+                with suppress(OSError, ValueError, AttributeError):
+                    os.write(sys.stderr.fileno(), f"{self.reason} before training began\n".encode())
+                os._exit(self.exit_code)
             raise Interrupted(self.exit_code)
 
     @contextmanager
@@ -180,6 +187,12 @@ class _Watcher(threading.Thread):
         speaker.start()
         speaker.join(LAST_WORDS_SECONDS)
         os._exit(self._interrupts.exit_code)
+
+
+def _half_imported() -> bool:
+    """Whether compiled libraries are being loaded: an exception through their first steps is a segmentation fault."""
+    specs = [getattr(sys.modules.get(name), "__spec__", None) for name in _COMPILED]
+    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def _signal_main_thread(number: int) -> None:
