@@ -18,7 +18,7 @@ BIASED = ("tests/alerts/recipes/biased.yaml", TINY)
 
 # (recipe, its settings), what is changed about it, its budget, and the alerts that it must raise.
 QUICK = {
-    "a learning rate far too high": (CARTPOLE, ["learning_rate=[[0,3e-3],[60%,3e-3],[61%,1.0]]"], "20k",
+    "a learning rate far too high": (CARTPOLE, ["learning_rate=[[0,3e-3],[60%,3e-3],[61%,1.0]]"], "30k",
         {"entropy-collapse", "explained-variance-negative", "kl-high", "return-collapsed"}),
     "a learning rate of next to nothing": (CARTPOLE, ["learning_rate=1e-9", "max_grad_norm=1e-3"], "6k",
         {"entropy-stuck", "gradients-always-clipped", "kl-low", "return-stalled"}),

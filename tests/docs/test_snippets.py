@@ -8,7 +8,13 @@ from tests.docs.snippets import PAGES, blocks, carry_out
 RUNNABLE = [page for page in PAGES if page.is_file() and any(True for _ in blocks(page))]
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+SLOW = ("sweeps.md", "queue.md", "inspector.md")  # what they show has tests of its own
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else [], id=page.name) for page in RUNNABLE],
+)
 def test_every_command_of_a_page_works(page, tmp_path):
     for block in blocks(page):
         began = time.perf_counter()

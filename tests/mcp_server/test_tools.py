@@ -185,6 +185,7 @@ def test_prompts_hold_all_that_is_needed(lived, session):
     assert "## Latest runs" in ask("next_steps")
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_through_the_queue_and_its_results_come_best_first(session):
     order = {"recipe": "CartPole-v1:ppo", "space": ["ppo.learning_rate=1e-3,1e-2"], "overrides": TINY}
     started = session.call("sweep_start", name="two-rates", method="grid", budget="2k", key="sweep", **order)

@@ -43,6 +43,7 @@ def test_an_algorithms_name_is_no_variants(folder):
         write_variant("CartPole-v1:ppo", [], "ppo", [])
 
 
+@pytest.mark.slow
 def test_the_best_trial_trains_from_its_file_and_is_drawn(cli, pools):
     from tests.sweeps.sweeping import here
 

@@ -79,6 +79,7 @@ def test_a_killed_sweep_goes_on_without_losing_or_repeating_a_trial(folder, pool
     assert len(Registry(runs).runs()) == 3
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_sweep_and_do_no_trial_twice(folder, pools):
     words = [*RATES, "--trials", 6, "--budget", 4096, "--name", "two", "--method", "random", "--workers", 1]
     with begin(folder, *words) as first:

@@ -26,6 +26,7 @@ def status(tab):
     return found and (int(found[1].replace(",", "")), int(found[2]), float(found[4]), int(found[5]))
 
 
+@pytest.mark.slow
 def test_a_learning_rate_of_0_freezes_the_policy_and_nothing_is_compiled_for_it(site, chrome):
     with looking(chrome, site.base) as tab:
         tab.goto(f"{site.base}/playground")

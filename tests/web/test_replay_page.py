@@ -1,6 +1,5 @@
 """The replay page in a real browser: no error, no request, and a policy that balances by itself."""
 
-import shutil
 import time
 
 import gymnasium
@@ -9,28 +8,16 @@ import pytest
 
 from gymlab.replay.page import LIVE, page
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
 
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(chrome, tmp_path):
     """Opens a page's text; at the end nothing was complained about, and nothing asked for."""
     troubles, requests, contexts = [], [], []
 
     def open_page(text, scheme="light"):
         file = tmp_path / "page.html"
         file.write_text(text, encoding="utf-8")
-        contexts.append(browser.new_context(color_scheme=scheme, offline=True))
+        contexts.append(chrome.new_context(color_scheme=scheme, offline=True))
         tab = contexts[-1].new_page()
         tab.on("console", lambda told: troubles.append(told.text) if told.type in ("error", "warning") else None)
         tab.on("pageerror", lambda error: troubles.append(str(error)))
