@@ -41,6 +41,7 @@ from gymlab.cli import (
     video,
     web,
 )
+from gymlab.cli.early import listen
 
 app = typer.Typer(
     name="gymlab",
@@ -86,6 +87,8 @@ app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
 app.command("tasks", rich_help_panel="Maintain")(tasks.tasks)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
+
+listen()
 
 
 def _version(wanted: bool) -> None:
