@@ -41,7 +41,7 @@ from gymlab.cli import (
     video,
     web,
 )
-from gymlab.cli.early import listen
+from gymlab.cli.early import hush, listen
 
 app = typer.Typer(
     name="gymlab",
@@ -145,3 +145,5 @@ def main() -> None:
         raise
     except BrokenPipeError:
         sys.exit(0)
+    finally:
+        hush()  # a late Ctrl-C must not strike libraries that tidy up
