@@ -11,20 +11,9 @@ import pytest
 from gymlab.core.errors import RunError, UserError
 from gymlab.queue.jobs import Job, Limits, Wish, verdict
 from gymlab.queue.runner import Runner, ensure_runner
-from gymlab.queue.store import Queue
-from tests.queue.waiting import kill, processes_of, small_job, states, told, until
+from tests.queue.waiting import kill, small_job, states, told, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the queue needs Linux or macOS")
-
-
-@pytest.fixture
-def queue(folder):
-    queue = Queue(folder / "runs")
-    yield queue
-    for job in queue.jobs():
-        if job.open:
-            queue.cancel(job.id)
-    until(lambda: not processes_of(queue.root), what="the end of all processes")
 
 
 def job(**fields):

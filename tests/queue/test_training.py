@@ -2,27 +2,15 @@
 
 import json
 
-import pytest
-
 from gymlab.queue.jobs import Wish
 from gymlab.queue.runner import Runner
 from gymlab.queue.store import Queue
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
-from tests.queue.waiting import kill, processes_of, until
+from tests.queue.waiting import kill, until
 from tests.running import gymlab, last_json
 
 TINY = ("policy.hidden=[4]", "metrics.statistics=basic", "eval.episodes=2", "eval.final_episodes=2", "epochs=1")
-
-
-@pytest.fixture
-def queue(folder):
-    queue = Queue(folder / "runs")
-    yield queue
-    for job in queue.jobs():
-        if job.open:
-            queue.cancel(job.id)
-    until(lambda: not processes_of(queue.root), what="the end of all processes")
 
 
 def test_a_queued_training_that_is_killed_goes_on_from_its_checkpoint_and_finishes(queue, folder):

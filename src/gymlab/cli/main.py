@@ -41,7 +41,6 @@ from gymlab.cli import (
     video,
     web,
 )
-from gymlab.cli.early import hush, listen
 
 app = typer.Typer(
     name="gymlab",
@@ -87,8 +86,6 @@ app.add_typer(config.app, name="config", rich_help_panel="Maintain")
 app.command("smoke", rich_help_panel="Maintain")(smoke.smoke)
 app.command("tasks", rich_help_panel="Maintain")(tasks.tasks)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
-
-listen()
 
 
 def _version(wanted: bool) -> None:
@@ -145,5 +142,3 @@ def main() -> None:
         raise
     except BrokenPipeError:
         sys.exit(0)
-    finally:
-        hush()  # a late Ctrl-C must not strike libraries that tidy up

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
-from gymlab.core.errors import UserError
 from gymlab.core.estimates import iqm
 from gymlab.core.metrics.metric import counted
 from gymlab.results.record import Record
-from gymlab.runs.pictures import COLOURS
+from gymlab.runs.pictures import COLOURS, as_png, figure_class
 
 _GRID_POINTS = 100
 
@@ -27,12 +25,9 @@ def middle(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(records: Sequence[Record], title: str, mark: float | None) -> bytes:
     """The picture of a row."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter
-    except ImportError as error:
-        raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
-    figure = Figure(figsize=(6, 3), dpi=80, layout="constrained", facecolor="white")
+    figure = figure_class()(figsize=(6, 3), dpi=80, layout="constrained", facecolor="white")
+    from matplotlib.ticker import FuncFormatter
+
     axes = figure.subplots()
     for record in records:
         if record.curve:
@@ -47,6 +42,4 @@ def draw(records: Sequence[Record], title: str, mark: float | None) -> bytes:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: counted(x)))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    target = io.BytesIO()
-    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
-    return target.getvalue()
+    return as_png(figure)

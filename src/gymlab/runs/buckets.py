@@ -56,12 +56,7 @@ class BucketReader(MetricsReader):
         known = set(self.names())
         here = [name for name in names if name in known]
         columns = ", ".join(["id", *AXES, *map(_checked, here)])
-        query = (
-            "WITH RECURSIVE wanted(place) AS (SELECT 0 UNION ALL SELECT place + 1 FROM wanted WHERE place < :last), "  # noqa: S608
-            "range(first, span) AS (SELECT min(id), max(id) - min(id) FROM updates) "
-            f"SELECT {columns} FROM wanted, range JOIN updates ON id = "
-            "(SELECT id FROM updates WHERE id >= first + span * place / :last ORDER BY id LIMIT 1)"
-        )
+        query = table.spread_query(columns)
         with table.told(self._path):
             rows = self._db.execute(query, {"last": count - 1}).fetchall()
         cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(AXES) + len(here))

@@ -117,12 +117,7 @@ class CurveReader(MetricsReader):
 
     def _sampled(self, names: list[str], limit: int) -> list[tuple[Cell, ...]]:
         """About `limit` rows, evenly by update, the last one among them: found by key, the others are not touched."""
-        query = (
-            "WITH RECURSIVE wanted(place) AS (SELECT 0 UNION ALL SELECT place + 1 FROM wanted WHERE place < :last), "  # noqa: S608
-            "range(first, span) AS (SELECT min(id), max(id) - min(id) FROM updates) "
-            f"SELECT id, {','.join(map(table.quote, names))} FROM wanted, range JOIN updates ON id = "
-            "(SELECT id FROM updates WHERE id >= first + span * place / :last ORDER BY id LIMIT 1)"
-        )
+        query = table.spread_query(",".join(["id", *map(table.quote, names)]))
         with table.told(self._path):
             rows = self._db.execute(query, {"last": limit - 1}).fetchall()
         return [row[1:] for row, before in zip(rows, [(None,), *rows], strict=False) if row[0] != before[0]]

@@ -104,3 +104,13 @@ def told(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         raise RunError(f"metrics store {path}: {error}") from error
+
+
+def spread_query(columns: str) -> str:
+    """Rows evenly by update, `:last` + 1 of them with repetitions: found by key, those between are not touched."""
+    return (
+        "WITH RECURSIVE wanted(place) AS (SELECT 0 UNION ALL SELECT place + 1 FROM wanted WHERE place < :last), "  # noqa: S608
+        "range(first, span) AS (SELECT min(id), max(id) - min(id) FROM updates) "
+        f"SELECT {columns} FROM wanted, range JOIN updates ON id = "
+        "(SELECT id FROM updates WHERE id >= first + span * place / :last ORDER BY id LIMIT 1)"
+    )

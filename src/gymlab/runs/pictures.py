@@ -73,11 +73,10 @@ def side_by_side(runs: Sequence[Facts], names: Sequence[str], limits: Mapping[st
 
 def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int = 150) -> bytes:
     """A PNG with one panel per metric, in up to two columns."""
-    figure_class = _figure()
     across = 1 if len(panels) == 1 else 2
     down = -(-len(panels) // across)
     width, height = (9.0, 4.8) if across == 1 else (13.0, 3.5 * down + 0.7)
-    figure = figure_class(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
+    figure = figure_class()(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
     grid = figure.subplots(down, across, squeeze=False)
@@ -95,17 +94,23 @@ def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int =
             handles.values(), handles.keys(), loc="outside lower left", ncols=min(4, len(handles)), frameon=False,
             fontsize=9, labelcolor=_INK,
         )  # fmt: skip
-    target = io.BytesIO()
-    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
-    return target.getvalue()
+    return as_png(figure)
 
 
-def _figure() -> Any:
+def figure_class() -> Any:
+    """Matplotlib's, or what to install."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserError("pictures need an extra package: pip install 'gymlab[plot]', or use --text") from error
+        raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
     return Figure
+
+
+def as_png(figure: Any) -> bytes:
+    """The same bytes for the same picture."""
+    target = io.BytesIO()
+    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
+    return target.getvalue()
 
 
 def _colours(panels: Sequence[Panel]) -> Mapping[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.runs.pictures import COLOURS
+from gymlab.runs.pictures import COLOURS, as_png, figure_class
 from gymlab.sweeps.ledger import Ledger
 from gymlab.sweeps.rows import Row, best_row
 from gymlab.sweeps.space import Dimension
@@ -36,14 +35,13 @@ def importances(ledger: Ledger) -> dict[str, float]:
 
 def draw(ledger: Ledger, dpi: int = 150) -> bytes:
     """A PNG: importances first, then a slice for each setting."""
-    figure_class = _figure()
     space, rows = ledger.plan.dimensions, [row for row in ledger.rows() if row.value is not None and row.params]
     if not rows:
         raise UserError(f"sweep '{ledger.plan.name}' has no scored trial yet: gymlab sweep status {ledger.plan.name}")
     count = len(space) + 1
     across = min(3, count)
     down = -(-count // across)
-    figure = figure_class(figsize=(4.6 * across, 3.6 * down), dpi=dpi, layout="constrained", facecolor="white")
+    figure = figure_class()(figsize=(4.6 * across, 3.6 * down), dpi=dpi, layout="constrained", facecolor="white")
     figure.suptitle(f"{ledger.plan.name}: {ledger.plan.title}", x=0.01, ha="left", fontweight="bold", parse_math=False)
     grid = list(figure.subplots(down, across, squeeze=False).flat)
     _importance(grid[0], importances(ledger))
@@ -51,17 +49,7 @@ def draw(ledger: Ledger, dpi: int = 150) -> bytes:
         _slice(axes, dimension, rows)
     for axes in grid[count:]:
         axes.set_visible(False)
-    target = io.BytesIO()
-    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
-    return target.getvalue()
-
-
-def _figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
-    return Figure
+    return as_png(figure)
 
 
 def _importance(axes: Any, found: dict[str, float]) -> None:
