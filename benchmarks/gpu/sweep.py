@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def train(folder: Path, *words: str) -> float:
     """The seconds of a whole command."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "gymlab", "train", "CartPole-v1:ppo", *words, *COMMON]
-    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GYMLAB_CACHE": str(folder / "cache")})
+    places = {"GYMLAB_CACHE": str(folder / "cache"), "GYMLAB_RUNS": str(folder / "runs")}
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, **places})
     return time.perf_counter() - began
 
 
@@ -54,13 +56,17 @@ def scores(folder: Path) -> dict[tuple[float, int], float]:
 def measure(rates: list[float], seeds: int, alone: int, device: str) -> dict[str, Any]:
     pairs = [(rate, seed) for rate in rates for seed in range(seeds)]
     some = [pairs[i] for i in np.linspace(0, len(pairs) - 1, alone).astype(int)]
+    cold = 0.0
     with tempfile.TemporaryDirectory() as folder:
         many, solo = Path(folder) / "many", Path(folder) / "solo"
         many.mkdir()
         solo.mkdir()
         told = ",".join(f"{rate:.6g}" for rate in rates)
-        together = train(many, "--seeds", str(seeds), "--vmap", f"ppo.learning_rate={told}", "--device", device)
-        print(f"{len(pairs)} together: {together:.1f} s", flush=True)
+        for first in (True, False):  # which fills the compilation cache
+            shutil.rmtree(many / "runs", ignore_errors=True)
+            together = train(many, "--seeds", str(seeds), "--vmap", f"ppo.learning_rate={told}", "--device", device)
+            cold = together if first else cold
+            print(f"{len(pairs)} together, {'cold' if first else 'warm'}: {together:.1f} s", flush=True)
         taken = []
         for rate, seed in some:
             words = (f"ppo.learning_rate={rate:.6g}", "--seed", str(seed), "--device", device)
@@ -69,9 +75,10 @@ def measure(rates: list[float], seeds: int, alone: int, device: str) -> dict[str
         ours, theirs = scores(many), scores(solo)
     assert len(ours) == len(pairs), f"{len(ours)} of {len(pairs)} runs finished"
     differences = [ours[pair] - theirs[pair] for pair in theirs]
-    each = statistics.median(taken[1:])  # the first fills the compilation cache
+    each = statistics.median(taken[1:])  # as above
     return {
         "members": len(pairs),
+        "cold_seconds": cold,
         "together_seconds": together,
         "alone_seconds": taken,
         "ratio": each * len(pairs) / together,

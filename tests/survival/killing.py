@@ -8,6 +8,7 @@ from tests.running import assert_same_run, gymlab, start
 
 TINY = ["policy.hidden=[16,16]", "eval.episodes=2", "eval.final_episodes=3", "eval.every=20%", "--full-budget"]
 SMALL_PPO = ["n_envs=8", "n_steps=32", "batch_size=128", "epochs=4", "learning_rate=lin_1e-3"]
+PICTURES = ["n_envs=4", "n_steps=32", "batch_size=128", "epochs=1"]
 CASES = {
     "ppo cartpole compiled": ["CartPole-v1:ppo", *SMALL_PPO, "normalize.obs=true", "--budget", "200k"],
     "ppo cartpole host": [
@@ -22,6 +23,8 @@ CASES = {
     "ppo cartpole evaluated aside": ["CartPole-v1:ppo", *SMALL_PPO, "eval.mode=async", "--budget", "200k"],
     "ppo lunar lander": ["LunarLander-v3:ppo", *SMALL_PPO, "normalize.obs=true", "--budget", "40k"],
     "ppo frozen lake": ["FrozenLake-v1:ppo", *SMALL_PPO, "--budget", "400k"],
+    "ppo pong objects": ["ALE/Pong-v5:objects", *SMALL_PPO, "env.max_episode_steps=200", "--budget", "20k"],
+    "ppo pong pictures": ["ALE/Pong-v5:rgb", *PICTURES, "env.max_episode_steps=200", "--budget", "3k"],
     "a2c cartpole compiled": ["CartPole-v1:a2c", "--budget", "400k"],
     "a2c cartpole host": ["CartPole-v1:a2c", "n_steps=16", "--budget", "60k", "--engine", "gymnasium"],
     "a2c lunar lander": ["LunarLander-v3:a2c", "n_envs=8", "n_steps=16", "--budget", "40k"],

@@ -45,7 +45,7 @@ def test_a_run_killed_at_any_failpoint_goes_on_exactly(point, count, folder, who
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_seventeen_random_kills_change_nothing(case, folder):
-    """Thirteen cases, 221 kills in all."""
+    """Fifteen cases, 255 kills in all."""
     train(case, "whole", folder)
     hits = 0
     for round_ in range(17):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -44,6 +44,9 @@ from gymlab.training.loop import Plan
 from gymlab.training.program import CompiledProgram, HostProgram
 from gymlab.training.state import Policy
 
+if TYPE_CHECKING:
+    from gymlab.experiment.examiner.shared import Examiners
+
 SMALL_NETWORK = 512  # units of the widest layer
 
 
@@ -73,6 +76,7 @@ class Parts:
     looks: Looks = field(default_factory=Looks)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
     together: int = 1  # runs in one vmapped program
+    examiners: Examiners | None = None  # evaluation processes that they share
     trackers: tuple[str, ...] = ()  # where copies go, for the first line
 
     @property

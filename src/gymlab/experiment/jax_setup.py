@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError
+from gymlab.runs.files import atomic
 
 
 def set_up_jax(cache: Path) -> None:
@@ -20,6 +21,22 @@ def set_up_jax(cache: Path) -> None:
     jax.config.update("jax_compilation_cache_dir", str(cache / f"xla-{_machine()}"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    _keep_cache_whole()
+
+
+def _keep_cache_whole() -> None:
+    """JAX writes cache entries in place and never again: one cut short by a kill would warn, and be compiled anew, at
+    every start from then on. Ours appear whole or not at all.
+    """
+    from jax._src.lru_cache import LRUCache  # there is no public way; the constraints file holds the version
+
+    def put(cache: Any, key: str, value: bytes) -> None:
+        path = Path(cache.path) / f"{key}-cache"
+        if not path.exists():
+            with atomic(path) as file:  # no `write_bytes`: other threads must not get their turn inside JAX
+                file.write(value)
+
+    LRUCache.put = put  # type: ignore[method-assign,assignment]
 
 
 def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, str]:

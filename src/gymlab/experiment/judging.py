@@ -53,11 +53,13 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None)
     period, last = parts.period(recipe.eval.every, recipe.eval.warmup), parts.plan.updates
     with ExitStack() as leaving:
         evaluate: Feature
-        if evaluates_aside(recipe):
-            goal = Goal(wanted if stop.confirm else None, stop.solved_by)
-            here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
+        aside = evaluates_aside(recipe)
+        goal = Goal(wanted if aside and stop.confirm else None, stop.solved_by)
+        here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
+        desk = None if parts.examiners is None else parts.examiners.desk(recipe, goal, here)
+        if aside:
             evaluate = EvaluateAside(
-                leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
+                desk or leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
                 period,
                 goal,
                 seed=seed,
@@ -66,8 +68,8 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None)
                 from_return=_from_return(recipe),
             )
         else:
-            from_return = _from_return(recipe)
-            evaluate = Evaluate(parts.evaluate, period, seed=seed, last_update=last, from_return=from_return)
+            run = parts.evaluate if desk is None else desk.evaluate
+            evaluate = Evaluate(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
             evaluate,
             Checkpoint(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 GRACE_SECONDS = 8.0  # for a clean end; then the process ends without one
-LAST_WORDS_SECONDS = 0.5
+WORDS_SECONDS, HURRIED_SECONDS = 1.5, 0.5  # to say so: within ten seconds in all, one after a second signal
 SAME_SECONDS = 0.1  # `timeout` and process managers send one signal twice
 _END, _AGAIN = 0, 255  # no signals have these numbers
 _AGAIN_SECONDS = 0.01
@@ -146,7 +146,8 @@ class _Watcher(threading.Thread):
         while True:
             left = None if not first else max(0.0, last + self._grace - time.monotonic())
             if not select.select([self._inbox], [], [], left)[0]:
-                self._end(first, f"with its last checkpoint: a clean end would take longer than {self._grace:g} s")
+                told = f"with its last checkpoint: a clean end would take longer than {self._grace:g} s"
+                self._end(first, told, WORDS_SECONDS)
             for number in self._inbox.recv(64):
                 if number == _END:
                     return
@@ -162,7 +163,7 @@ class _Watcher(threading.Thread):
                     first, last = number, time.monotonic()
                     _tell("stopping after this update; once more ends it at once")
                 elif time.monotonic() - last > SAME_SECONDS:
-                    self._end(first, "with its last checkpoint: the second signal ends it at once")
+                    self._end(first, "with its last checkpoint: the second signal ends it at once", HURRIED_SECONDS)
 
     def again(self) -> None:
         """Send the first signal to the main thread once more: it was lost."""
@@ -175,7 +176,7 @@ class _Watcher(threading.Thread):
         self._inbox.close()
         self.outbox.close()
 
-    def _end(self, number: int, how: str) -> None:
+    def _end(self, number: int, how: str, seconds: float) -> None:
         self._interrupts.received = number
         reason = f"{self._interrupts.reason}, {how}"
 
@@ -185,7 +186,7 @@ class _Watcher(threading.Thread):
 
         speaker = threading.Thread(target=speak, daemon=True)  # a disk or a terminal that hangs must not hold us
         speaker.start()
-        speaker.join(LAST_WORDS_SECONDS)
+        speaker.join(seconds)
         os._exit(self._interrupts.exit_code)
 
 

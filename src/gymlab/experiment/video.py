@@ -6,9 +6,12 @@ from gymlab.features.video import Announce, Filming, Video
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.paths import RunPaths
 
+MOST_TOGETHER = 8  # runs of one process that are filmed: every one of them has a recorder
 
-def make_video(recipe: Recipe, paths: RunPaths, announce: Announce) -> Video:
-    """Films of a run, each announced with the clocks of its policy."""
+
+def make_video(recipe: Recipe, paths: RunPaths, announce: Announce, together: int = 1) -> Video:
+    """Films of a run, each announced with the clocks of its policy; none where too many run `together`."""
     wanted = recipe.video
-    filming = Filming(wanted.clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps)
+    clips = wanted.clips if together <= MOST_TOGETHER else ()
+    filming = Filming(clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps)
     return Video(paths, filming, announce)

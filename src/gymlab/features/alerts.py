@@ -39,6 +39,7 @@ class Alerts(Feature):
     def __init__(self, watch: Watch, paths: RunPaths, preflight: Preflight = dict) -> None:
         self.watch, self._paths, self._preflight = watch, paths, preflight
         self._first: dict[str, float] = {}
+        self._written = ""
 
     def state(self) -> dict[str, Any]:
         state = self.watch.state()
@@ -84,4 +85,6 @@ class Alerts(Feature):
 
     def _write(self) -> None:
         text = files.strict_json(alerts_json(self.watch.alerts())) + "\n"
-        files.write_text(self._paths.inside(self._paths.alerts), text, durable=False)
+        if text != self._written:
+            files.write_text(self._paths.inside(self._paths.alerts), text, durable=False)
+            self._written = text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,6 +17,7 @@ from gymlab.runs.store import RunStore
 from gymlab.training.events import Control, Ended, Event, Feature, Measured, Recorded
 
 log = logging.getLogger(__name__)
+BOUNDS_SECONDS = 1.0  # between two writings
 
 
 class Report(Feature):
@@ -27,6 +30,7 @@ class Report(Feature):
     ) -> None:
         self._store, self._settings, self._defaults, self._context = store, settings, defaults, context
         self._noted: set[str] = set()
+        self._written, self._at = 0, -math.inf
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Recorded | Measured):
@@ -38,10 +42,11 @@ class Report(Feature):
             self._write()
 
     def _note_bounds(self, names: Iterable[str]) -> None:
-        """Whenever something new is measured: pages draw how far it can go while the run still trains."""
-        if self._noted.issuperset(names):
-            return
+        """Where something new is measured: pages draw how far it can go while the run still trains."""
         self._noted.update(names)
+        if len(self._noted) == self._written or time.monotonic() - self._at < BOUNDS_SECONDS:
+            return
+        self._written, self._at = len(self._noted), time.monotonic()
         with suppress(GymlabError, OSError):
             write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._noted)})
 

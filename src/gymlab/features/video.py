@@ -25,6 +25,7 @@ from typing import IO, Any, NamedTuple, Self
 from gymlab.core.children import child_environ
 from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
+from gymlab.core.turns import aside
 from gymlab.runs import clips, files, tensors
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.paths import RunPaths
@@ -249,7 +250,10 @@ class Recorder:
     def told(self, seconds: float = 0.0) -> dict[str, Any] | None:
         """The next answer, if there is one (in time)."""
         with contextlib.suppress(queue.Empty):
-            return self._answers.get(timeout=seconds) if seconds > 0 else self._answers.get_nowait()
+            if seconds <= 0:
+                return self._answers.get_nowait()
+            with aside():
+                return self._answers.get(timeout=seconds)
         return None
 
     def kill(self) -> None:

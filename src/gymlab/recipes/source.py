@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,13 @@ def read_value(text: str, place: Place, key: str, problems: Problems) -> Node | 
     return _moved(node, place)
 
 
+@lru_cache(maxsize=64)  # the recipes of a group's runs are mostly the same text, which takes 30 ms to read
+def _composed(text: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReusedAnchorWarning)
+        return YAML(typ="safe", pure=True).compose(text)
+
+
 def compose(text: str, file: str) -> Any:
     """ruamel's node graph, with every way of failing turned into one error."""
     if len(text) > MOST_BYTES:
@@ -121,9 +129,7 @@ def compose(text: str, file: str) -> Any:
     if _bracket_depth(text) > 5 * MOST_DEPTH:  # the parser would take seconds to give up
         raise UserError(f"{file}:1: nested too deeply for a recipe")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ReusedAnchorWarning)
-            return YAML(typ="safe", pure=True).compose(text)
+        return _composed(text)
     except ReusedAnchorWarning as error:
         lines = re.findall(r"line (\d+)", str(error))
         raise UserError(f"{file}:{lines[-1] if lines else 1}: the same anchor (&) twice") from None

@@ -18,6 +18,7 @@ from gymlab.runs.failpoints import failpoint
 
 POLICY, STATE, SIDECAR = "policy.safetensors", "state.safetensors", "checkpoint.json"
 FORMAT = 1
+_BLANK, _HASH = b'"self": ""\n}\n', 64  # how a sidecar ends before it is sealed, and the letters that are put in
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -48,9 +49,16 @@ def write_kinds(folder: Path, kinds: list[str]) -> None:
 
 
 def _sealed(sidecar: Mapping[str, Any]) -> bytes:
-    """The sidecar's bytes, with the hash of all the rest of it under `self`."""
-    bare = files.dump_json({**sidecar, "self": ""})
-    return files.dump_json({**sidecar, "self": files.sha256(bare.encode())}).encode()
+    """The sidecar's bytes, which end with the hash of all the rest of it."""
+    return _with_hash(files.dump_json({**sidecar, "self": ""}).encode().removesuffix(_BLANK))
+
+
+def _with_hash(rest: bytes) -> bytes:
+    return rest + _BLANK.replace(b'""', b'"%s"' % files.sha256(rest + _BLANK).encode())
+
+
+def _is_sealed(raw: bytes) -> bool:
+    return raw == _with_hash(raw[: -len(_BLANK) - _HASH])
 
 
 def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
@@ -61,7 +69,7 @@ def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
     try:
         sidecar = json.loads(raw.decode())
         rest = {key: value for key, value in sidecar.items() if key != "self"}
-        sound = _sealed(rest) == raw and rest["format"] == FORMAT and isinstance(rest["kinds"], list)
+        sound = _is_sealed(raw) and rest["format"] == FORMAT and isinstance(rest["kinds"], list)
         sound = sound and isinstance(rest["info"], dict) and isinstance(rest["env_steps"], int)
         sound = sound and all(isinstance(rest["files"][name]["bytes"], int) for name in (POLICY, STATE))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -7,6 +7,7 @@ import platform as system
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def build_manifest(
         "engine": dict(engine),
         "references": dict(references),
         "versions": versions(),
-        "git": git_state(Path.cwd()),
+        "git": _code_state(Path.cwd()),
         "platform": {"system": system.platform(), "host": platform.host_name(), "cores": platform.usable_cores()},
         "fingerprint": dict(fingerprint),
     }
@@ -72,6 +73,11 @@ def read_manifest(paths: RunPaths) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Installed versions, read from package metadata: nothing is imported."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": system.python_version()}
     for package in _PACKAGES:
         try:
@@ -115,6 +121,12 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _told(flat: Mapping[str, Any], name: str) -> str:
     return str(flat[name]) if name in flat else "none"
+
+
+@cache
+def _code_state(folder: Path) -> dict[str, Any] | None:
+    """As this process found it first: what it runs was read then, and many runs need not ask again."""
+    return git_state(folder)
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

@@ -86,7 +86,8 @@ class MetricsWriter:
             return
         failpoint("before_commit")
         with table.told(self._path), self._transaction():
-            self._add_columns()
+            if new := list(self._place)[self._stored :]:
+                table.widen(self._db, new)
             failpoint("after_columns")
             width = len(self._place)
             rows = [cells + [None] * (width - len(cells)) for cells in self._pending.values()]
@@ -157,10 +158,6 @@ class MetricsWriter:
         if len(self._place) >= _MAX_COLUMNS:
             raise RunError(f"more than {_MAX_COLUMNS} metrics in one run: log fewer per-feature statistics")
         self._place[name] = len(self._place)
-
-    def _add_columns(self) -> None:
-        for name in list(self._place)[self._stored :]:
-            self._db.execute(f"ALTER TABLE updates ADD COLUMN {table.quote(name)} REAL")
 
     def _names(self) -> str:
         return ",".join(map(table.quote, self._place))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,21 @@ def open_read_only(path: Path, options: str = "") -> sqlite3.Connection:
 
 
 def columns(db: sqlite3.Connection) -> list[str]:
-    """All columns, in order; the first is `id`."""
-    return [str(row[1]) for row in db.execute("PRAGMA table_info(updates)")]
+    """All columns, in order; the first is `id`. In one answer: there are hundreds, and each row is a call."""
+    (names,) = db.execute("SELECT json_group_array(name) FROM pragma_table_info('updates')").fetchone()
+    return [str(name) for name in json.loads(names)]
+
+
+def widen(db: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Add columns, within the caller's transaction; to an empty table all at once, which is far quicker."""
+    if db.execute("SELECT 1 FROM updates LIMIT 1").fetchone() is not None:
+        for name in names:
+            db.execute(f"ALTER TABLE updates ADD COLUMN {quote(name)} REAL")
+        return
+    clocks = _CREATE.count(",") + 1
+    more = [*columns(db)[clocks:], *names]
+    db.execute("DROP TABLE updates")
+    db.execute(f"{_CREATE[:-1]}{''.join(f', {quote(name)} REAL' for name in more)})")
 
 
 def quote(name: str) -> str:

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from gymlab.core.turns import aside
+
 TERMINATE = signal.SIGTERM
 _LOCK_BYTE = 1 << 30  # Windows locks are mandatory: this byte lies beyond the owner record, which stays readable
 
@@ -63,7 +65,8 @@ def try_lock(fd: int) -> bool:
 
 def wait_lock(fd: int) -> None:
     """Take the exclusive lock, waiting as long as it takes."""
-    _flock_wait(fd)
+    with aside():  # who holds it may be another thread, which needs its turn to let go
+        _flock_wait(fd)
 
 
 def is_locked(fd: int) -> bool:

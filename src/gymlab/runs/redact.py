@@ -38,7 +38,11 @@ _OPAQUE = re.compile(r"(?=(?:\D*\d){6})(?=.*[A-Za-z])[A-Za-z0-9_]{32,}")
 
 def redact(text: str) -> str:
     """A text without its secrets. Ordinary text, recipes included, comes back unchanged."""
-    for value in _secret_values():
+    return _redacted(text, _secret_values())
+
+
+def _redacted(text: str, values: Sequence[str]) -> str:
+    for value in values:
         text = text.replace(value, MASK)
     text = _PEM.sub(MASK, text)
     text = _URL_LOGIN.sub(rf"\g<scheme>{MASK}@", text)
@@ -68,14 +72,18 @@ def redact_argv(argv: Sequence[str]) -> list[str]:
 
 def redact_tree(value: Any) -> Any:
     """Nested mappings and sequences without their secrets: values under a secret name, and secrets inside texts."""
+    return _redacted_tree(value, _secret_values())
+
+
+def _redacted_tree(value: Any, values: Sequence[str]) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: MASK if isinstance(item, str) and item and _is_secret_name(str(key)) else redact_tree(item)
+            key: MASK if isinstance(item, str) and item and _is_secret_name(str(key)) else _redacted_tree(item, values)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [redact_tree(item) for item in value]
-    return redact(value) if isinstance(value, str) else value
+        return [_redacted_tree(item, values) for item in value]
+    return _redacted(value, values) if isinstance(value, str) else value
 
 
 def secrets_in(value: Any) -> Iterator[str]:

@@ -32,14 +32,28 @@ from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors
 
 
+class _Everyone:
+    """The state of all after a call, and a copy on the host where anyone looks at theirs."""
+
+    def __init__(self, state: TrainState) -> None:
+        self.state = state
+        self._copy: TrainState | None = None
+
+    def row(self, index: int) -> TrainState:
+        """One member's, on the host: all look at the same moments, and one transfer serves them all."""
+        if self._copy is None:
+            self._copy = jax.device_get(jax.tree.map(_plain, self.state))
+        return jax.tree.map(lambda rows, like: _like(rows[index], like), self._copy, self.state)
+
+
 class Held(NamedTuple):
     """Stands for one member's state: a row of everyone's."""
 
-    everyone: TrainState
+    everyone: _Everyone
     row: int
 
     def opened(self) -> TrainState:
-        return _row(self.everyone, np.int32(self.row))
+        return self.everyone.row(self.row)
 
 
 class _Request(NamedTuple):
@@ -55,23 +69,23 @@ class _Request(NamedTuple):
 class Lockstep:
     """The table the seats are at."""
 
-    def __init__(self, members: int) -> None:
+    def __init__(self, members: int, turn: threading.Lock) -> None:
+        """`turn` is the members' (`core.turns`): they hold it whenever they call."""
         self.members = members
         self._run = jax.jit(self._updates)
         self._program: CompiledProgram | None = None
         self._names: list[str] = []
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(turn)
         self._here = set(range(members))
         self._asked: dict[int, _Request] = {}
         self._answers: dict[int, Advanced | BaseException] = {}
-        self._everyone: TrainState | None = None  # after the last call
+        self._everyone: _Everyone | None = None  # after the last call
         self.called: float | None = None  # its seconds
 
     def seat(self, index: int, program: CompiledProgram, looks: Looks) -> Seat:
         """A place for a member's program. All of them share what is compiled (`CompiledProgram.again`)."""
-        with self._changed:
-            self._program = self._program or program
-            assert program.agent is self._program.agent, "members of another shape"
+        self._program = self._program or program
+        assert program.agent is self._program.agent, "members of another shape"
         return Seat(self, index, program, looks)
 
     @property
@@ -81,21 +95,19 @@ class Lockstep:
 
     def advance(self, index: int, request: _Request) -> Advanced:
         """What `_Request`'s member gets, once everyone has asked."""
-        with self._changed:
-            self._asked[index] = request
-            self._answer_if_complete()
-            while index not in self._answers:
-                self._changed.wait()
-            answer = self._answers.pop(index)
+        self._asked[index] = request
+        self._answer_if_complete()
+        while index not in self._answers:
+            self._changed.wait()
+        answer = self._answers.pop(index)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
     def leave(self, index: int) -> None:
         """This member asks no more."""
-        with self._changed:
-            self._here.discard(index)
-            self._answer_if_complete()
+        self._here.discard(index)
+        self._answer_if_complete()
 
     def _answer_if_complete(self) -> None:
         """Whoever comes last makes the call: waking all at every arrival would take longer than the call itself."""
@@ -124,7 +136,7 @@ class Lockstep:
         before = self._state(asked)
         began = time.perf_counter()
         after, rows, done, faults = self._run(before, first, table, flags, np.int32(count), stop, active)
-        self._everyone = after
+        self._everyone = everyone = _Everyone(after)
         done, faults = int(done), np.asarray(faults)
         values = np.asarray(_cut(rows, done))
         self.called = time.perf_counter() - began
@@ -134,13 +146,14 @@ class Lockstep:
                 answers[i] = self._alone(request, done)
             else:
                 told = read_rows(self.program.agent, self._names, values[:done, i], request.looks)
-                answers[i] = Advanced(Held(after, i), told)
+                answers[i] = Advanced(Held(everyone, i), told)
         return answers
 
     def _alone(self, request: _Request, count: int) -> Advanced | BaseException:
         """Where a member's numbers went bad it is run by itself, which finds and tells what was wrong."""
         try:
-            return self.program.advance(_opened(request.state), request.first, request.hp[:count], request.stop_return)
+            state = jax.device_put(_opened(request.state))
+            return self.program.advance(state, request.first, request.hp[:count], request.stop_return)
         except Exception as error:
             return error
 
@@ -150,7 +163,7 @@ class Lockstep:
         if self._everyone is None or len(own) == self.members:
             anyone = next(iter(own.values()))
             return _stacked([_opened(own.get(i, anyone)) for i in range(self.members)])
-        everyone = self._everyone
+        everyone = self._everyone.state
         for i, state in own.items():
             everyone = _with_row(everyone, _opened(state), np.int32(i))
         return everyone
@@ -182,11 +195,6 @@ class Lockstep:
 
 
 @jax.jit
-def _row(everyone: TrainState, index: Array) -> TrainState:
-    return jax.tree.map(lambda x: x[index], everyone)
-
-
-@jax.jit
 def _with_row(everyone: TrainState, state: TrainState, index: Array) -> TrainState:
     return jax.tree.map(lambda x, row: x.at[index].set(row), everyone, state)
 
@@ -198,17 +206,20 @@ def _opened(state: TrainState | Held) -> TrainState:
 def _stacked(states: list[TrainState]) -> TrainState:
     """By way of the host: compiled, it would be one argument for every tensor of every member."""
 
-    def plain(x: Array) -> Array:
-        return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+    here = jax.device_get([jax.tree.map(_plain, state) for state in states])
+    return jax.device_put(jax.tree.map(lambda like, *rows: _like(np.stack(rows), like), states[0], *here))
 
-    def as_it_was(rows: np.ndarray, like: Array) -> Array:
-        keys = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-        return (
-            jax.random.wrap_key_data(jnp.asarray(rows), impl=jax.random.key_impl(like)) if keys else jnp.asarray(rows)
-        )
 
-    here = jax.device_get([jax.tree.map(plain, state) for state in states])
-    return jax.tree.map(as_it_was, jax.tree.map(lambda *rows: np.stack(rows), *here), states[0])
+def _plain(x: Array) -> Array:
+    return jax.random.key_data(x) if _is_key(x) else x
+
+
+def _like(numbers: np.ndarray, like: Array) -> Array:
+    return jax.random.wrap_key_data(jnp.asarray(numbers), impl=jax.random.key_impl(like)) if _is_key(like) else numbers
+
+
+def _is_key(x: Array) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -238,7 +249,8 @@ class Seat:
         return _opened(state)
 
     def start(self, seed: int) -> TrainState:
-        return self._alone.start(seed)
+        state = self._alone.start(seed)
+        return jax.tree.map(_like, jax.device_get(jax.tree.map(_plain, state)), state)
 
     def advance(self, state: TrainState | Held, first: int, hp: Array, stop_return: float) -> Advanced:
         looks = self._looks.at(first, len(hp))

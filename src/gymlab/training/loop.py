@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gymlab.core.clock import Clock
+from gymlab.core.turns import aside
 from gymlab.core.types import Array
 from gymlab.training.contract import Advanced, Program
 from gymlab.training.events import (
@@ -134,7 +135,8 @@ class Loop:
         while self._paused and self._goes_on:
             self._deliver(Paused(self._clock, waited))
             began = time.perf_counter()
-            time.sleep(WAIT_SECONDS)
+            with aside():
+                time.sleep(WAIT_SECONDS)
             waited += time.perf_counter() - began
             self._began += time.perf_counter() - began
 

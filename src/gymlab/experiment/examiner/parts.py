@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from gymlab.core.keys import run_key
 from gymlab.core.types import Spaces
@@ -53,6 +54,7 @@ def open_scorer(recipe: Recipe) -> Scorer:
     return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, given))
 
 
+@lru_cache(maxsize=8)  # runs of one shape share their agent
 def blank_policy(agent: Agent, n_envs: int) -> Policy:
     """Zeros in the shape of a policy; nothing is computed."""
 
@@ -60,7 +62,7 @@ def blank_policy(agent: Agent, n_envs: int) -> Policy:
         weights = agent.algorithm.weights(agent.algorithm.init(run_key(0), (n_envs,)))
         return Policy(weights, agent.normalising.init())
 
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(begin))
+    return jax.device_put(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(begin)))
 
 
 def _spaces(recipe: Recipe) -> Spaces:

@@ -11,6 +11,7 @@ from typing import Any
 from gymlab.features.evaluate.aside import Answer, Goal, Question
 from gymlab.rollout.evaluate import Abandon, Evaluation
 from gymlab.runs.checkpoints import load_policy
+from gymlab.runs.tensors import decode
 from gymlab.training.state import Policy
 from gymlab.training.tensors import Tensors, from_tensors
 
@@ -22,7 +23,8 @@ def examine(
 ) -> Answer:
     """Score the policy a question is about; a periodic evaluation that reaches the goal is confirmed on the spot."""
     began = time.perf_counter()
-    tensors: Tensors = load_policy(question.checkpoint)
+    place = question.checkpoint
+    tensors: Tensors = load_policy(place) if place.is_dir() else decode(place.read_bytes())
     policy = from_tensors(blank, tensors)
     evaluation, confirming = evaluate(policy, question.kind, question.seed, abandon), None
     if question.kind == "periodic" and goal.reached(evaluation):

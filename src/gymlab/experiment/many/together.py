@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gymlab.core.errors import UserError
+from gymlab.core.turns import taking_turns
 from gymlab.experiment.build import Parts, build
+from gymlab.experiment.examiner.shared import Examiners
 from gymlab.experiment.kept import Kept
 from gymlab.experiment.many.members import last_report, session
 from gymlab.experiment.many.pool import POLL_SECONDS
 from gymlab.experiment.many.protocol import ENDS, Report, Task
 from gymlab.experiment.many.reporter import Reporter
 from gymlab.experiment.result import Result
+from gymlab.experiment.video import MOST_TOGETHER
 from gymlab.recipes.schema import Recipe
+from gymlab.runs.platform import usable_cores
 from gymlab.training.lockstep import Lockstep
 from gymlab.training.program import CompiledProgram
 
@@ -24,8 +28,9 @@ class Together:
     """As a pool: reports come out until every member has had its last word."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks, self._table = tasks, Lockstep(len(tasks))
-        self._kept, self._building = Kept(), threading.Lock()
+        self._tasks, self._turn = tasks, threading.Lock()
+        self._table, self._kept = Lockstep(len(tasks), self._turn), Kept()
+        self._examiners = Examiners(min(len(tasks), usable_cores()))
         self._heard: queue.Queue[Report] = queue.Queue()
         self._reporters = [Reporter(task.number, self._heard.put) for task in tasks]
 
@@ -38,13 +43,16 @@ class Together:
         for seat in range(len(self._tasks)):
             threading.Thread(target=self._train, args=(seat,), name=f"member-{seat}", daemon=True).start()
         left = len(self._tasks)
-        while left:
-            try:
-                report = self._heard.get(timeout=POLL_SECONDS)  # so that signals are noticed
-            except queue.Empty:
-                continue
-            left -= isinstance(report, ENDS)
-            yield report
+        try:
+            while left:
+                try:
+                    report = self._heard.get(timeout=POLL_SECONDS)  # so that signals are noticed
+                except queue.Empty:
+                    continue
+                left -= isinstance(report, ENDS)
+                yield report
+        finally:
+            self._examiners.close()
 
     def _train(self, seat: int) -> None:
         task = self._tasks[seat]
@@ -55,19 +63,23 @@ class Together:
             finally:
                 self._table.leave(seat)  # nobody waits for one that is gone
 
-        self._heard.put(last_report(task, train))
+        with taking_turns(self._turn):
+            self._heard.put(last_report(task, train))
 
     def _maker(self, seat: int) -> Callable[..., Parts]:
         def make(recipe: Recipe, seed: int, **more: Any) -> Parts:
-            with self._building:
-                parts = build(recipe, seed, kept=self._kept, **more)
+            parts = build(recipe, seed, kept=self._kept, **more)
             if not isinstance(parts.program, CompiledProgram):
                 parts.program.close()
                 raise UserError(
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
                 )
             parts.program = self._table.seat(seat, parts.program, parts.looks)
-            parts.together = len(self._tasks)
+            parts.together, parts.examiners = len(self._tasks), self._examiners
+            if parts.together > MOST_TOGETHER and recipe.video.clips:
+                parts.notes.append(
+                    f"more than {MOST_TOGETHER} runs together are not filmed: `gymlab video RUN` does it"
+                )
             return parts
 
         return make

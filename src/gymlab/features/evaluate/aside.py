@@ -51,7 +51,7 @@ class Goal:
 class Question(NamedTuple):
     """An evaluation of one checkpoint's policy."""
 
-    checkpoint: Path
+    checkpoint: Path  # its folder, or a file that holds a policy alone
     kind: EvaluationKind
     seed: int
     confirming_seed: int
