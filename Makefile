@@ -13,8 +13,9 @@ demo: $(VENV)/.demo
 	$(BIN)/gymlab runs show @last
 	$(BIN)/gymlab export @last --html
 
+# Neighbouring tests share what they set up, so each worker takes a stretch of them and the first to be done helps out.
 test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

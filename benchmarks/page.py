@@ -80,7 +80,7 @@ def solved(measured: dict[str, Repeats]) -> list[str]:
         "## From process start to solved",
         "",
         "CartPole-v1 until 20 greedy episodes of 500 are confirmed by 100 more, evaluated every 10,000 env steps on "
-        "both sides; gymlab also evaluates the sampled policy each time.",
+        "both sides, with another seed in every round; gymlab also evaluates the sampled policy each time.",
         "",
         "| system | seconds | of SB3's | env steps |",
         "|---|---:|---:|---:|",

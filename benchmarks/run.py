@@ -7,6 +7,7 @@ Quick look: python benchmarks/run.py --repeats 1 --only CartPole
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -44,13 +45,15 @@ def ours(cache: Path) -> dict[str, Case]:
     """Name -> one measurement of gymlab."""
     full = ("--full-budget", SYNC)
 
+    warm_seeds, cold_seeds = itertools.count(), itertools.count()  # another one in every round, as for SB3
+
     def solved() -> Measured:
-        return train("CartPole-v1:ppo", "eval.every=10k env_steps", cache=cache)
+        return train("CartPole-v1:ppo", "eval.every=10k env_steps", "--seed", str(next(warm_seeds)), cache=cache)
 
     def cold() -> Measured:
-        empty = cache / "cold"
+        empty, seed = cache / "cold", str(next(cold_seeds))
         shutil.rmtree(empty, ignore_errors=True)
-        return train("CartPole-v1:ppo", "eval.every=10k env_steps", cache=empty)
+        return train("CartPole-v1:ppo", "eval.every=10k env_steps", "--seed", seed, cache=empty)
 
     found: dict[str, Case] = {
         "help": help_seconds,
@@ -87,6 +90,7 @@ def peers(python: Path | None) -> dict[str, Case]:
     """The same work by others."""
     if python is None:
         return {}
+    seeds = itertools.count()
 
     def ppo(env: str, steps: int, **other: Any) -> Case:
         n_envs, settings = ZOO[env]
@@ -96,7 +100,7 @@ def peers(python: Path | None) -> dict[str, Case]:
     return {
         "CartPole-v1 / SB3": ppo("CartPole-v1", CARTPOLE),
         "CartPole-v1 / SBX": ppo("CartPole-v1", CARTPOLE, peer="sbx"),
-        "CartPole-v1 solved / SB3": lambda: peer(python, "solve"),
+        "CartPole-v1 solved / SB3": lambda: peer(python, "solve", str(next(seeds))),
         "LunarLander-v3 / SB3": ppo("LunarLander-v3", LANDER),
         "LunarLander-v3 / SB3, processes": ppo("LunarLander-v3", LANDER, processes=True),
         "Nature CNN update / PyTorch, eager": lambda: peer(python, "nature"),

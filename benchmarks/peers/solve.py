@@ -1,9 +1,10 @@
-"""CartPole-v1 by SB3's PPO until it is solved, as a script of its users would: solve.py. Prints one JSON line.
+"""CartPole-v1 by SB3's PPO until it is solved, as a script of its users would: solve.py SEED. Prints one JSON line.
 
 As gymlab's recipe does: 20 episodes after every 10,000 env steps, and at 500 a hundred more that confirm it.
 """
 
 import json
+import sys
 
 import torch
 from stable_baselines3 import PPO
@@ -13,12 +14,13 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from zoo import ZOO
 
 torch.set_num_threads(1)
+seed = int(sys.argv[1])
 n_envs, written = ZOO["CartPole-v1"]
 settings = {
     name: (lambda left, start=value["linear"]: left * start) if isinstance(value, dict) else value
     for name, value in written.items()
 }
-model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs=n_envs, seed=0), seed=0, device="cpu", **settings)
+model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs=n_envs, seed=seed), seed=seed, device="cpu", **settings)
 shown = make_vec_env("CartPole-v1", n_envs=20, seed=10_000)
 stop = StopTrainingOnRewardThreshold(reward_threshold=500)
 watch = EvalCallback(shown, stop, n_eval_episodes=20, eval_freq=10_000 // n_envs, deterministic=True, verbose=0)

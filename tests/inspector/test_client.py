@@ -57,7 +57,7 @@ def test_a_page_s_process_imports_neither_jax_nor_gymnasium():
     code = (
         "import sys, gymlab.inspector.client, gymlab.inspector.table, gymlab.playground.client\n"
         "import gymlab.web.pages.inspector, gymlab.web.pages.playground\n"
-        "print([name for name in ('jax', 'gymnasium', 'optax') if name in sys.modules])"
+        "print([name for name in ('jax', 'gymnasium', 'equinox') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

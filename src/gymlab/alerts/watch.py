@@ -138,7 +138,7 @@ class Watch:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from there. Rules that did not exist then begin afresh."""
         self._clock, self._row = Clock(*state["clock"]), dict(state["row"])
-        kept = state.get("kept")  # runs of old have none
+        kept = state["kept"]
         self._kept = None if kept is None else (kept[0], dict(kept[1]))
         self._looked = -math.inf if state["looked"] is None else state["looked"]
         for name, track in state["rules"].items():

@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
+from gymlab.algorithms.moments import KINDS, Moments
 from gymlab.algorithms.settings import AlgorithmSettings
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array
 from gymlab.policies.flat import Params
 
 
 class State(NamedTuple):
-    moments: Tree
+    moments: Moments
     learning_rate: Array  # of the last update, to notice a change
 
 
 def init(settings: AlgorithmSettings, params: Params) -> State:
-    return State(_scaling(settings).init(params), jnp.full((), -1.0, jnp.float32))
+    return State(KINDS[settings.optimizer].init(params), jnp.full((), -1.0, jnp.float32))
 
 
 def begin(settings: AlgorithmSettings, state: State, params: Params, learning_rate: Array) -> State:
@@ -28,7 +28,7 @@ def begin(settings: AlgorithmSettings, state: State, params: Params, learning_ra
     if settings.on_lr_change == "keep":
         return State(state.moments, rate)
     changed = (rate != state.learning_rate) & (state.learning_rate >= 0)
-    blank = _scaling(settings).init(params)
+    blank = KINDS[settings.optimizer].init(params)
     return State(jax.tree.map(lambda new, old: jnp.where(changed, new, old), blank, state.moments), rate)
 
 
@@ -39,7 +39,7 @@ def step(
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
     scale = clip_scale(norm, max_grad_norm)
     grads = jax.tree.map(lambda g: g * scale, grads)
-    directions, moments = _scaling(settings).update(grads, state.moments, params)
+    directions, moments = state.moments.update(grads, settings.optimizer_eps)
     params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
     return params, State(moments, state.learning_rate), norm
 
@@ -47,11 +47,3 @@ def step(
 def clip_scale(norm: Array, limit: Array) -> Array:
     """What a gradient of this norm is multiplied by."""
     return jnp.minimum(1.0, limit / (norm + 1e-6))
-
-
-def _scaling(settings: AlgorithmSettings) -> optax.GradientTransformation:
-    if settings.optimizer == "adam":
-        return optax.scale_by_adam(eps=settings.optimizer_eps)
-    if settings.optimizer == "rmsprop":
-        return optax.scale_by_rms(decay=0.99, eps=settings.optimizer_eps, eps_in_sqrt=False)
-    return optax.identity()

@@ -25,7 +25,6 @@ _PACKAGES = (
     "jax",
     "jaxlib",
     "equinox",
-    "optax",
     "gymnasium",
     "box2d",
     "mujoco",
@@ -104,7 +103,8 @@ def fingerprint(**more: Any) -> dict[str, Any]:
 def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The differences that break exactness, one line each; none means that a resume can be exact."""
     old, new = _flat(before), _flat(after)
-    names = [*old, *(name for name in new if name not in old)]
+    counted = {f"versions.{package}" for package in ("python", *_PACKAGES)}  # an older gymlab may have noted others
+    names = [name for name in {**old, **new} if name in counted or not name.startswith("versions.")]
     return [
         f"{name.removeprefix('versions.').removeprefix('variables.')}: {_told(old, name)} -> {_told(new, name)}"
         for name in names
