@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
@@ -124,13 +126,19 @@ def _leave(code: object) -> NoReturn:
     os._exit(code if isinstance(code, int) else 1)
 
 
+@cache
+def _command() -> Callable[[], object]:
+    """All commands, which take longer to put together than most of them to run."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
     from gymlab.core.errors import GymlabError
 
     sys.argv[1:] = _with_optional_values(sys.argv[1:])
     try:
-        app()
+        _command()()
     except GymlabError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
