@@ -6,6 +6,7 @@ JAX's goes through SciPy's LAPACK, whose loading costs every run a quarter of a 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jax import lax
 from gymlab.core.types import Array
 
 
+@partial(jax.jit, static_argnums=(1, 2))  # layers of one shape are traced once
 def orthogonal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
     """Weights of a layer (..., out) whose columns, or rows where those are fewer, are orthogonal and `scale` long."""
     out, rest = shape[-1], math.prod(shape[:-1])
