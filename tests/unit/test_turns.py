@@ -30,8 +30,12 @@ def test_only_one_goes_on_until_it_steps_aside():
 
 
 def test_stepping_aside_is_nothing_to_a_thread_that_takes_no_turns():
-    with aside():
+    """It lets go of no lock but its turn's: neither of one that it holds otherwise, nor of a turn that is over."""
+    turn = threading.Lock()
+    with taking_turns(turn):
         pass
+    with turn, aside():
+        assert turn.locked()
 
 
 def test_two_that_want_a_file_lock_do_not_wait_for_each_others_turn(tmp_path):

@@ -6,8 +6,9 @@ import os
 import platform as system
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def build_manifest(
         "engine": dict(engine),
         "references": dict(references),
         "versions": versions(),
-        "git": _code_state(Path.cwd()),
+        "git": _recent_git_state(Path.cwd(), int(time.monotonic() // 60)),
         "platform": {"system": system.platform(), "host": platform.host_name(), "cores": platform.usable_cores()},
         "fingerprint": dict(fingerprint),
     }
@@ -123,9 +124,10 @@ def _told(flat: Mapping[str, Any], name: str) -> str:
     return str(flat[name]) if name in flat else "none"
 
 
-@cache
-def _code_state(folder: Path) -> dict[str, Any] | None:
-    """As this process found it first: what it runs was read then, and many runs need not ask again."""
+@lru_cache(maxsize=1)
+def _recent_git_state(folder: Path, minute: int) -> dict[str, Any] | None:
+    """As it was within the last minute: hundreds of runs that start together need not ask for each."""
+    del minute
     return git_state(folder)
 
 

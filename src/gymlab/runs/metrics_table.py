@@ -18,10 +18,10 @@ from gymlab.runs import histograms
 Cell = float | str | None
 
 
-_CREATE = (
-    "CREATE TABLE IF NOT EXISTS updates (id INTEGER PRIMARY KEY, updates INTEGER NOT NULL, vec_steps INTEGER NOT NULL, "
-    "env_steps INTEGER NOT NULL, episodes INTEGER NOT NULL, seconds REAL NOT NULL)"
-)
+_CLOCKS = (  # the columns that every table has
+    "id INTEGER PRIMARY KEY", "updates INTEGER NOT NULL", "vec_steps INTEGER NOT NULL", "env_steps INTEGER NOT NULL",
+    "episodes INTEGER NOT NULL", "seconds REAL NOT NULL",
+)  # fmt: skip
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -32,7 +32,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA trusted_schema=OFF")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")  # a checkpoint counts on the rows committed before it
-        db.execute(_CREATE)
+        _create(db)
         histograms.create(db)
     except BaseException:
         db.close()
@@ -71,10 +71,14 @@ def widen(db: sqlite3.Connection, names: Sequence[str]) -> None:
         for name in names:
             db.execute(f"ALTER TABLE updates ADD COLUMN {quote(name)} REAL")
         return
-    clocks = _CREATE.count(",") + 1
-    more = [*columns(db)[clocks:], *names]
+    known = columns(db)[len(_CLOCKS) :]
     db.execute("DROP TABLE updates")
-    db.execute(f"{_CREATE[:-1]}{''.join(f', {quote(name)} REAL' for name in more)})")
+    _create(db, [*known, *names])
+
+
+def _create(db: sqlite3.Connection, names: Sequence[str] = ()) -> None:
+    written = ", ".join([*_CLOCKS, *(f"{quote(name)} REAL" for name in names)])
+    db.execute(f"CREATE TABLE IF NOT EXISTS updates ({written})")
 
 
 def quote(name: str) -> str:
