@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -11,6 +12,9 @@ from ruamel.yaml.representer import RoundTripRepresenter
 
 from gymlab.recipes.merge import VARIANT_NAME, algorithm_names
 from gymlab.recipes.schema import Recipe
+
+MOST_WRITTEN = 256  # texts, of a few kilobytes each
+_written: dict[str, str] = {}
 
 
 def variant_mapping(recipe: Recipe) -> dict[str, Any]:
@@ -37,7 +41,7 @@ def file_mapping(recipe: Recipe) -> dict[str, Any]:
 
 def dump_recipe(recipe: Recipe) -> str:
     """Every value of a recipe, in the shape of a recipe file; `load.read_run_recipe` gives an equal recipe back."""
-    return write_yaml(commented(file_mapping(recipe)))
+    return written(file_mapping(recipe))
 
 
 def _plain(value: Any) -> Any:
@@ -70,6 +74,16 @@ def commented(value: Any) -> Any:
             items.fa.set_flow_style()
         return items
     return value
+
+
+def written(mapping: Mapping[str, Any]) -> str:
+    """Plain data as YAML. Members of a group are alike, and what was written last is written at once."""
+    key = repr(mapping)
+    if key not in _written:
+        if len(_written) == MOST_WRITTEN:
+            _written.clear()
+        _written[key] = write_yaml(commented(mapping))
+    return _written[key]
 
 
 class _Representer(RoundTripRepresenter):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.dump import commented, file_mapping, variant_mapping, write_yaml
+from gymlab.recipes.dump import file_mapping, variant_mapping, written
 from gymlab.recipes.overrides import Change
 from gymlab.recipes.problems import KeyPath, dotted
 from gymlab.recipes.schema import Recipe
@@ -18,7 +18,7 @@ _FOREIGN = ("kwargs", "wrappers", "features")
 
 def kept_recipe(recipe: Recipe) -> str:
     """`dump_recipe` for a run's folder: equal to it but for the secrets."""
-    return write_yaml(commented(_masked(file_mapping(recipe))))
+    return written(_masked(file_mapping(recipe)))
 
 
 def _masked(tree: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,13 @@ class Facts:
     manifest: Mapping[str, Any]
     status: Mapping[str, Any]
     settings: Mapping[str, Any]  # flat keys, as written in the run's recipe
-    checkpoints: Mapping[str, Any]
     tags: Sequence[str]
     measured: Measurements
+
+    @cached_property
+    def checkpoints(self) -> Mapping[str, Any]:
+        """Read when first asked for: every folder is looked into, and most who want a run's score do not ask."""
+        return {**read_index(self.paths), "env_steps": steps(self.paths)}
 
     @property
     def run_id(self) -> str:
@@ -105,7 +110,6 @@ def read_facts(
         manifest=read_manifest(paths),
         status=read_status(paths),
         settings=settings,
-        checkpoints={**read_index(paths), "env_steps": steps(paths)},
         tags=read_tags(paths),
         measured=_measure(paths, str(settings.get("stop.solved_by", "greedy")), metrics, axis, points),
     )

@@ -119,6 +119,7 @@ def _secrets_inside(text: str) -> Iterator[str]:
             yield value
 
 
+@lru_cache(maxsize=1024)
 def _is_secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(name) is not None or _SECRET_ENDING.fullmatch(name) is not None
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from gymlab.core.clock import short
 from gymlab.core.estimates import Estimate, estimate
-from gymlab.recipes.keys import settings_of
-from gymlab.recipes.load import read_run_recipe
+from gymlab.recipes.keys import read_settings
 from gymlab.runs.facts import read_facts
 from gymlab.runs.groups import Group, Member
 from gymlab.runs.paths import RunPaths
@@ -66,7 +65,7 @@ def read_ending(runs_root: Path, member: Member) -> Ending:
     paths = RunPaths(runs_root / member.run_id)
     if not paths.exists:
         return Ending(member, NOT_BEGUN)
-    facts = read_facts(paths, settings_of(read_run_recipe(paths.recipe)), metrics=())
+    facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=())
     returns, status = facts.measured.evaluations.returns, facts.status
     return Ending(
         member,
