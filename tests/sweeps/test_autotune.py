@@ -68,6 +68,14 @@ def test_what_is_planned_fits_into_the_time():
     assert len(fresh_seeds(decided, spent=0.6 * 1200)) >= 5
 
 
+def test_a_machine_that_became_slower_confirms_with_fewer_seeds():
+    decided = settle(state(), resolve("CartPole-v1:ppo").recipe, 100_000, 18, speed=10_000.0)
+    # 24.5 s a run as measured: (1200 - 800) s x 2 workers / (2 x 24.5 s) = 16, and ten are enough
+    assert len(fresh_seeds(decided, spent=800.0)) == 10
+    # 50 s a run in the choice: 400 x 2 / 100 = 8
+    assert len(fresh_seeds(decided.model_copy(update={"pace": 50.0}), spent=800.0)) == 8
+
+
 def test_too_little_time_is_refused_with_what_would_do():
     with pytest.raises(UserError, match=r"give it \d+m or more"):
         decide(state(reference="LunarLander-v3:ppo", seconds=30.0), resolve("LunarLander-v3:ppo").recipe, speed=1000.0)

@@ -69,6 +69,8 @@ class State(Settings):
     candidates: tuple[tuple[str, ...], ...] = ()
     chosen: tuple[str, ...] | None = None
     """Overrides of the tuned recipe; empty: nothing did better than the recipe."""
+    pace: float = 0.0
+    """Seconds of a worker for a run of the choice: longer than reckoned where the machine has other work by now."""
     fresh: tuple[int, ...] = ()
     result: dict[str, Any] | None = None
     written: str | None = None
@@ -197,7 +199,7 @@ def fresh_seeds(state: State, spent: float) -> tuple[int, ...]:
     """As many as the time that is left allows, within bounds."""
     if state.given[2] or not state.speed:
         return tuple(range(FRESH_SEED, FRESH_SEED + (state.given[2] or USUAL_FRESH)))
-    each = state.env_steps / (state.speed * _CAUTION) + START_SECONDS
+    each = max(state.env_steps / (state.speed * _CAUTION) + START_SECONDS, state.pace)
     left = max(0.0, state.seconds - spent)
     count = int(left * state.workers / (2 * each))
     return tuple(range(FRESH_SEED, FRESH_SEED + min(MOST_FRESH, max(LEAST_FRESH, count))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gymlab.core.errors import RunError
 from gymlab.envs.registration import registration
@@ -16,6 +17,7 @@ from gymlab.recipes.load import amend
 from gymlab.recipes.schema import Recipe
 from gymlab.sweeps.autotune import (
     CANDIDATES,
+    CHOICE_SEEDS,
     SEARCH_SHARE,
     State,
     Watchmaker,
@@ -67,9 +69,15 @@ class Stages:
                 cut = sum(row.ended for row in rows) < self.state.trials
                 found = {"stage": "choice", "candidates": candidates(rows), "cut": cut}
                 self._keep(self.state.model_copy(update=found))
-            some = bool(self.state.candidates)
-            chosen = choose(self._do(choice_plan(self.state, recipe), pool, lambda: False)) if some else ()
-            return self._keep(self.state.model_copy(update={"stage": "confirm", "chosen": chosen}))
+            return self._keep(self.state.model_copy(update={"stage": "confirm", **self._choose(recipe, pool)}))
+
+    def _choose(self, recipe: Recipe, pool: Pool) -> dict[str, Any]:
+        """What the state has of the choice."""
+        if not self.state.candidates:
+            return {"chosen": ()}
+        before, runs = self.clock.spent, len(self.state.candidates) * len(CHOICE_SEEDS)
+        rows = self._do(choice_plan(self.state, recipe), pool, lambda: False)
+        return {"chosen": choose(rows), "pace": (self.clock.spent - before) * self.state.workers / runs}
 
     def _keep(self, state: State) -> State:
         self.state = write_state(self._root, state.model_copy(update={"spent": self.clock.spent}))
