@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gymlab.core.errors import UserError
+from gymlab.recipes import dump
 from gymlab.recipes.dump import dump_recipe
 from gymlab.recipes.format import format_file, format_text
 from gymlab.recipes.json_schema import recipe_file_schema
@@ -195,3 +196,15 @@ def test_every_reference_in_the_json_schema_exists():
     text = json.dumps(schema)
     used = {part.split('"')[0] for part in text.split("#/$defs/")[1:]}
     assert used <= set(schema["$defs"])
+
+
+def test_texts_that_were_written_before_are_told_apart_by_every_value_and_not_kept_for_ever() -> None:
+    assert [dump.written({"a": value}) for value in (1, 1.0, True, "1")] == [
+        "a: 1\n",
+        "a: 1.0\n",
+        "a: true\n",
+        "a: '1'\n",
+    ]
+    for count in range(dump.MOST_WRITTEN + 2):
+        assert dump.written({"a": count}) == f"a: {count}\n"
+    assert len(dump._written) <= dump.MOST_WRITTEN

@@ -79,11 +79,12 @@ def commented(value: Any) -> Any:
 def written(mapping: Mapping[str, Any]) -> str:
     """Plain data as YAML. Members of a group are alike, and what was written last is written at once."""
     key = repr(mapping)
-    if key not in _written:
-        if len(_written) == MOST_WRITTEN:
+    text = _written.get(key)
+    if text is None:
+        if len(_written) >= MOST_WRITTEN:  # other threads may write too: nothing is looked up twice
             _written.clear()
-        _written[key] = write_yaml(commented(mapping))
-    return _written[key]
+        text = _written[key] = write_yaml(commented(mapping))
+    return text
 
 
 class _Representer(RoundTripRepresenter):
