@@ -2,7 +2,7 @@
 
 The whole is 64 rates x 4 seeds; one after the other a sample of them is timed and the rest reckoned from it, since each
 is a process of its own that knows nothing of the others. `equal` says whether the sample's runs are bit for bit those
-of the sweep. With --vmap the sweep is one vmapped program (for a GPU). Written to benchmarks/results/sweep.json.
+of the sweep. With --vmap the sweep is one vmapped program (for a GPU). Written to benchmarks/results/sweep-BUDGET.json.
 Quick look: python benchmarks/sweep.py --rates 4 --seeds 2 --sample 2
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "sweep.json"
+RESULTS = ROOT / "benchmarks" / "results"
 RECIPE = "CartPole-v1:ppo"
 
 
@@ -79,9 +79,9 @@ def main() -> None:
     parser.add_argument("--vmap", action="store_true")
     options = parser.parse_args()
     found = measure(options.rates, options.seeds, options.sample, options.budget, vmap=options.vmap)
-    RESULTS.parent.mkdir(exist_ok=True)
-    name = RESULTS.with_name("sweep-vmap.json") if options.vmap else RESULTS
-    name.write_text(json.dumps(found, indent=1) + "\n")
+    RESULTS.mkdir(exist_ok=True)
+    name = f"sweep-{options.budget}{'-vmap' if options.vmap else ''}.json"
+    (RESULTS / name).write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['rates']} x {found['seeds']} runs of {found['budget']}: {found['sweep_seconds']:.0f} s as a sweep")
     print(f"{found['one_by_one_seconds']:.0f} s one after the other: {found['ratio']:.1f} x; equal: {found['equal']}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 
 import gymnasium
@@ -39,26 +38,6 @@ def test_the_first_step_is_fresh_and_pays_nothing(make_registered: Make) -> None
     assert (step.obs.dtype, step.reward.dtype, step.fresh.dtype) == (np.float32, np.float32, bool)
     assert engine.spaces.max_episode_steps == 500
     assert not engine.spaces.masked
-
-
-@pytest.mark.parametrize(
-    ("env", "owner", "kind"),
-    [
-        ("CartPole-v1", "gymnasium.envs.classic_control.cartpole:CartPoleEnv", int),
-        ("tests.envs:Forever", "tests.envs:Forever", np.int64),
-    ],
-)
-def test_only_gymnasiums_own_envs_are_given_numbers_of_python(
-    env: str, owner: str, kind: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module, _, name = owner.partition(":")
-    cls = getattr(importlib.import_module(module), name)
-    seen, step = [], cls.step
-    monkeypatch.setattr(cls, "step", lambda self, action: seen.append(type(action)) or step(self, action))
-    with sync(env) as engine:
-        engine.reset()
-        engine.step(np.zeros(3, np.int64))
-    assert seen == [kind] * 3
 
 
 def test_every_episode_is_the_one_its_seed_gives(make: Make) -> None:

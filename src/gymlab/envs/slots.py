@@ -10,8 +10,6 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from gymnasium import Wrapper
-from gymnasium.spaces import Discrete
 
 from gymlab.core.errors import GymlabError
 from gymlab.core.types import Array, Spaces, VecStep
@@ -65,7 +63,6 @@ class Slots:
         self._counts = not first.cuts_itself
         self.envs += [self._make(row).env for row in range(1, n)]
         self._steps = [env.step for env in self.envs]
-        self._numbers = isinstance(self.spaces.action, Discrete) and _gymnasiums_own(first.env)
         self._allocate(n)
 
     def _allocate(self, n: int) -> None:
@@ -100,7 +97,6 @@ class Slots:
             self.buffers.still()
             order = np.flatnonzero(active).tolist()
         self.history.remember(actions)
-        given = actions.tolist() if self._numbers else actions
         put, row, rows = self._put_successor, 0, iter(order)
         lost = self._lost if self._loses_lives else None
         self._lost.fill(False)
@@ -108,7 +104,7 @@ class Slots:
         while True:
             try:
                 for row in rows:
-                    obs, reward[row], terminated[row], truncated[row], info = steps[row](given[row])
+                    obs, reward[row], terminated[row], truncated[row], info = steps[row](actions[row])
                     put(row, obs)
                     if mask is not None:
                         mask[row] = info["action_mask"]
@@ -274,14 +270,3 @@ class Slots:
     def _fault(self, row: int, episode: int, action: Array | None, error: BaseException) -> Fault:
         elapsed = 0 if action is None else self.history.elapsed[row]
         return describe(self._seeds.place(self._indices[row], episode, elapsed, action), error, __file__)
-
-
-def _gymnasiums_own(env: Env) -> bool:
-    """Then actions may be Python's numbers, whose check takes it a third of the time; other people's envs may want
-    NumPy's, which is what other libraries send.
-    """
-    while isinstance(env, Wrapper):
-        if not type(env).__module__.startswith(("gymnasium.", "gymlab.")):
-            return False
-        env = env.env
-    return type(env).__module__.startswith("gymnasium.envs.")

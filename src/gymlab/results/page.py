@@ -32,6 +32,8 @@ How a number comes about:
 - *score* is the interquartile mean over seeds with a 95 % bootstrap interval in brackets (5,000 resamples of seeds;
   with five seeds or fewer such intervals are somewhat too narrow). *solved* is the share of seeds that reach the env's
   own threshold; *to threshold* the median env steps to the first evaluation that did, over the seeds that did.
+- *time* is a run's wall-clock time as it happened, beside whatever else the machine did: [speed](speed.md) is where
+  speed is measured.
 - A row is *reached* when its score is at least its mark, *below* when not, *stale* when the recipe has changed since.
 """
 
