@@ -16,6 +16,7 @@ from gymlab.sweeps.autotune import (
     candidates,
     decide,
     fresh_seeds,
+    search_ends,
     search_plan,
     settle,
 )
@@ -70,10 +71,23 @@ def test_what_is_planned_fits_into_the_time():
 
 def test_a_machine_that_became_slower_confirms_with_fewer_seeds():
     decided = settle(state(), resolve("CartPole-v1:ppo").recipe, 100_000, 18, speed=10_000.0)
-    # 24.5 s a run as measured: (1200 - 800) s x 2 workers / (2 x 24.5 s) = 16, and ten are enough
+    # 26.3 s a run as measured: (1200 - 800) s x 2 workers / (2 x 26.3 s) = 15, and ten are enough
     assert len(fresh_seeds(decided, spent=800.0)) == 10
     # 50 s a run in the choice: 400 x 2 / 100 = 8
     assert len(fresh_seeds(decided.model_copy(update={"pace": 50.0}), spent=800.0)) == 8
+
+
+@pytest.mark.parametrize(
+    ("env_steps", "seconds"),
+    [
+        (100_000, 576),  # short runs: 48 % of 1200 s
+        (500_000, 477),  # 83.4 s a run; 6 + 10 of them on two cores and two thirds of one that is under way: 723 s
+        (2_000_000, 270),  # more than there is time for, as the user wanted it: it searches all the same
+    ],
+)
+def test_the_search_ends_while_there_is_time_for_the_rest(env_steps, seconds):
+    decided = settle(state(), resolve("CartPole-v1:ppo").recipe, env_steps, 18, speed=10_000.0)
+    assert search_ends(decided) == pytest.approx(seconds, abs=0.5)
 
 
 def test_too_little_time_is_refused_with_what_would_do():

@@ -35,8 +35,10 @@ SEARCH_SEEDS, CHOICE_SEEDS, FRESH_SEED = (0,), (1, 2), 9000  # no run of one sta
 CANDIDATES = 3
 SEARCH_SHARE, CHOICE_SHARE, CONFIRM_SHARE = 0.45, 0.15, 0.35  # of the time; what is left is for starting up
 LEAST_FRESH, MOST_FRESH, USUAL_FRESH = 5, 10, 5  # with fewer one lucky seed hides any difference
+_SEARCH_ENDS = SEARCH_SHARE + 0.03  # measuring has taken its time too
 START_SECONDS = 12.0  # a confirming run's start, compilation and scoring
-_CAUTION = 0.8  # of the speed measured: trials compile, evaluate and wait for each other
+_CAUTION = 0.7  # of the speed measured: trials compile, evaluate, wait for each other and may have more epochs
+_LONGEST_LEG = 1 - 1 / ETA  # of a run, from the last rung to the end: it may have begun just before the search ends
 _ROUND_UNITS = 1 + 2 * (1 - 1 / ETA)  # whole runs that a round of nine comes to, when two in three are given up twice
 _LEAST_UPDATES = 10  # of a run, below which nothing is learnt
 _MOST_ROUNDS = 12
@@ -127,6 +129,18 @@ def decide(state: State, recipe: Recipe, speed: float) -> State:
     return settle(state, recipe, env_steps, state.given[1] or min(rounds, _MOST_ROUNDS) * ETA**2, speed)
 
 
+def run_seconds(state: State) -> float:
+    """Of a worker, for one whole run: reckoned before any was seen."""
+    return state.env_steps / (state.speed * _CAUTION) + START_SECONDS
+
+
+def search_ends(state: State) -> float:
+    """Seconds after which no further trial is begun, so that the choice and the fewest fresh seeds still fit."""
+    runs = (CANDIDATES * len(CHOICE_SEEDS) + 2 * LEAST_FRESH) / state.workers
+    rest = (runs + _LONGEST_LEG) * run_seconds(state)
+    return max(state.seconds * SEARCH_SHARE / 2, min(state.seconds * _SEARCH_ENDS, state.seconds - rest))
+
+
 def settle(state: State, recipe: Recipe, env_steps: int, trials: int, speed: float = 0.0) -> State:
     """With this the search is determined."""
     decided = {"speed": speed, "env_steps": env_steps, "trials": trials, "space": space_of(recipe, state.seconds)}
@@ -199,7 +213,7 @@ def fresh_seeds(state: State, spent: float) -> tuple[int, ...]:
     """As many as the time that is left allows, within bounds."""
     if state.given[2] or not state.speed:
         return tuple(range(FRESH_SEED, FRESH_SEED + (state.given[2] or USUAL_FRESH)))
-    each = max(state.env_steps / (state.speed * _CAUTION) + START_SECONDS, state.pace)
+    each = max(run_seconds(state), state.pace)
     left = max(0.0, state.seconds - spent)
     count = int(left * state.workers / (2 * each))
     return tuple(range(FRESH_SEED, FRESH_SEED + min(MOST_FRESH, max(LEAST_FRESH, count))))

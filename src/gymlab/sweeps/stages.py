@@ -18,13 +18,13 @@ from gymlab.recipes.schema import Recipe
 from gymlab.sweeps.autotune import (
     CANDIDATES,
     CHOICE_SEEDS,
-    SEARCH_SHARE,
     State,
     Watchmaker,
     candidates,
     choice_plan,
     choose,
     decide,
+    search_ends,
     search_plan,
     settle,
     tuned_recipe,
@@ -37,7 +37,6 @@ from gymlab.sweeps.plan import Plan, sweep_folder
 from gymlab.sweeps.rows import Row
 
 _MEASURED_UPDATES = 24
-_SEARCH_ENDS = SEARCH_SHARE + 0.03  # measuring has taken its time too
 
 
 class Interrupted(Exception):
@@ -95,7 +94,7 @@ class Stages:
 
     def _late(self) -> bool:
         """Where speed was not asked for, time plays no part."""
-        return bool(self.state.speed) and self.clock.spent > self.state.seconds * _SEARCH_ENDS
+        return bool(self.state.speed) and self.clock.spent > search_ends(self.state)
 
     def _told(self) -> str:
         state = self.state
