@@ -54,7 +54,7 @@ def measure(rates: int, seeds: int, sample: int, budget: str, *, vmap: bool) -> 
         )  # fmt: skip
         solo, equal = [], True
         for place in range(sample):
-            trial, seed = (place * rates // sample), place % seeds
+            trial, seed = (2 * place + 1) * rates // (2 * sample), place % seeds  # rates from the midst of each part
             row = told["rows"][trial]
             found, seconds = command(
                 alone, "train", RECIPE, *row["overrides"], "eval.mode=sync", "video.clips=[]", "--budget", budget,
