@@ -28,6 +28,16 @@ def test_nothing_is_put_off_without_an_issue_and_nothing_is_called_utils():
     assert put_off == []
 
 
+def test_one_module_looks_for_recipes():
+    """Whoever trains, smokes, inspects or plays asks recipes/lookup.py, so that all find the same file."""
+    seekers = [
+        str(path.relative_to(ROOT / "src/gymlab"))
+        for path in MODULES
+        if re.search(r"glob\([^)]*ya?\*?ml|PACKAGED", path.read_text(encoding="utf-8"))
+    ]
+    assert seekers == ["recipes/lookup.py"]
+
+
 def test_an_algorithm_stays_under_200_lines():
     long = {path.name: len(path.read_text().splitlines()) for path in MODULES if path.parent.name == "algorithms"}
     assert {name: lines for name, lines in long.items() if lines >= 200} == {}

@@ -163,6 +163,18 @@ def test_the_report_of_a_known_run(one):
     assert report_of(one).markdown == SNAPSHOT
 
 
+@pytest.mark.parametrize(
+    ("solved_by", "told"),
+    [("sampled", "sampled return of 475"), ("both", "greedy and sampled return of 475")],
+)
+def test_the_report_says_which_way_of_acting_counts(tmp_path, solved_by, told):
+    one = make_run(tmp_path / "runs", "one")
+    one.recipe.write_text(one.recipe.read_text().replace("solved_by: greedy", f"solved_by: {solved_by}"))
+    report = report_of(one)
+    assert f"| solved | yes ({told}) |" in report.markdown
+    assert report.data["result"]["solved_by"] == solved_by
+
+
 def test_the_report_as_data_is_strict_json(one):
     data = json.loads(files.strict_json(report_of(one).data), parse_constant=pytest.fail)
     assert data["result"]["eval"]["greedy"] == {"mean": 500.0, "std": 10.0, "n": 100}

@@ -18,7 +18,8 @@ class WindowScreen:
     def __init__(self, title: str) -> None:
         import pygame
 
-        self._pygame, self._title, self._screen = pygame, title, None
+        self._pygame, self._title = pygame, title
+        self._screen: Any = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -40,7 +41,7 @@ class WindowScreen:
         if self._screen is None or self._screen.get_size() != size:
             self._screen = pygame.display.set_mode(size)
             pygame.display.set_caption(self._title)
-        screen: Any = self._screen
+        screen = self._screen
         screen.fill((24, 27, 33))
         screen.blit(pygame.image.frombuffer(np.ascontiguousarray(image).tobytes(), (width, height), "RGB"), (0, 0))
         for i, line in enumerate(lines):

@@ -164,9 +164,9 @@ def usable_cores() -> int:
 
     Asked once: JAX has as many threads for good, also in a process that is pinned to one of them later.
     """
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def cpu_model() -> str:

@@ -52,7 +52,8 @@ def result_rows(facts: Facts) -> dict[str, str]:
     """The result in words, by what it is."""
     data = result_data(facts)
     verdict = yes_or_no(data["solved"], "not known")
-    goal = "no threshold is known" if facts.solved_at is None else f"{facts.solved_by} return of {facts.solved_at:g}"
+    ways = {"both": "greedy and sampled"}.get(facts.solved_by, facts.solved_by)
+    goal = "no threshold is known" if facts.solved_at is None else f"{ways} return of {facts.solved_at:g}"
     rows = {
         "status": f"{shown(data['status'])}, stop_reason: {shown(data['stop_reason'])}",
         "solved": f"{verdict} ({goal})",

@@ -21,12 +21,12 @@ def understands_escapes(stream: TextIO) -> bool:
     """Whether a stream is a terminal that can be drawn on."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return False
-    if sys.platform != "win32":
-        return True
-    import ctypes
+    if sys.platform == "win32":
+        import ctypes
 
-    kernel = ctypes.windll.kernel32
-    return bool(kernel.SetConsoleMode(kernel.GetStdHandle(-11), 7))  # the output handle; 4 of 7 are escapes
+        kernel = ctypes.windll.kernel32
+        return bool(kernel.SetConsoleMode(kernel.GetStdHandle(-11), 7))  # the output handle; 4 of 7 are escapes
+    return True
 
 
 class Screen:
