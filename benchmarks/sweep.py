@@ -2,7 +2,7 @@
 
 The whole is 64 rates x 4 seeds; one after the other a sample of them is timed and the rest reckoned from it, since each
 is a process of its own that knows nothing of the others. `equal` says whether the sample's runs are bit for bit those
-of the sweep. With --vmap the sweep is one vmapped program (for a GPU). Written to benchmarks/results/sweep-BUDGET.json.
+of the sweep. With --vmap the sweep is one vmapped program (for a GPU). Written to benchmarks/results/sweep-*.json.
 Quick look: python benchmarks/sweep.py --rates 4 --seeds 2 --sample 2
 """
 
@@ -40,14 +40,15 @@ def weights(run: Path) -> bytes:
     return (run / "checkpoints" / last / "policy.safetensors").read_bytes()
 
 
-def measure(rates: int, seeds: int, sample: int, budget: str, *, vmap: bool) -> dict[str, Any]:
+def measure(rates: int, seeds: int, sample: int, budget: str, *, vmap: bool, until_solved: bool) -> dict[str, Any]:
     space = f"ppo.learning_rate=log:1e-5..1e-2:{rates}"
     with tempfile.TemporaryDirectory() as folder:
         together, alone = Path(folder) / "sweep", Path(folder) / "solo"
         together.mkdir()
         alone.mkdir()
         command(alone, "train", RECIPE, "--budget", budget, "--full-budget", "-q")  # fills the compilation cache
-        more = ["--vmap"] if vmap else []
+        more = [*(["--vmap"] if vmap else []), *(["--until-solved"] if until_solved else [])]
+        length = [] if until_solved else ["--full-budget"]
         told, sweep_seconds = command(
             together, "sweep", RECIPE, "--space", space, "--method", "grid", "--seeds", str(seeds), "--budget", budget,
             "--name", "bench", *more,
@@ -58,13 +59,14 @@ def measure(rates: int, seeds: int, sample: int, budget: str, *, vmap: bool) -> 
             row = told["rows"][trial]
             found, seconds = command(
                 alone, "train", RECIPE, *row["overrides"], "eval.mode=sync", "video.clips=[]", "--budget", budget,
-                "--full-budget", "--seed", str(seed), "-q",
+                *length, "--seed", str(seed), "-q",
             )  # fmt: skip
             solo.append(seconds)
             equal &= weights(together / row["runs"][seed]) == weights(Path(found["run_dir"]))
     one_by_one = rates * seeds * sum(solo) / len(solo)
     return {
-        "recipe": RECIPE, "rates": rates, "seeds": seeds, "budget": budget, "how": "vmap" if vmap else "processes",
+        "recipe": RECIPE, "rates": rates, "seeds": seeds, "budget": budget,
+        "until_solved": until_solved, "how": "vmap" if vmap else "processes",
         "sweep_seconds": sweep_seconds, "one_by_one_seconds": one_by_one, "sample": sample, "solo_seconds": solo,
         "ratio": one_by_one / sweep_seconds, "equal": equal,
     }  # fmt: skip
@@ -77,10 +79,12 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=8, help="runs timed one after the other")
     parser.add_argument("--budget", default="20k")
     parser.add_argument("--vmap", action="store_true")
+    parser.add_argument("--until-solved", action="store_true", help="runs stop when solved, as `gymlab train` does")
     options = parser.parse_args()
-    found = measure(options.rates, options.seeds, options.sample, options.budget, vmap=options.vmap)
+    found = measure(**vars(options))
     RESULTS.mkdir(exist_ok=True)
-    name = f"sweep-{options.budget}{'-vmap' if options.vmap else ''}.json"
+    kind = f"{'-vmap' if options.vmap else ''}{'-until-solved' if options.until_solved else ''}"
+    name = f"sweep-{options.budget}{kind}.json"
     (RESULTS / name).write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['rates']} x {found['seeds']} runs of {found['budget']}: {found['sweep_seconds']:.0f} s as a sweep")
     print(f"{found['one_by_one_seconds']:.0f} s one after the other: {found['ratio']:.1f} x; equal: {found['equal']}")
