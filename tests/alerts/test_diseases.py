@@ -22,14 +22,14 @@ QUICK = {
         {"entropy-collapse", "explained-variance-negative", "kl-high", "return-collapsed"}),
     "a learning rate of next to nothing": (CARTPOLE, ["learning_rate=1e-9", "max_grad_norm=1e-3"], "6k",
         {"entropy-stuck", "gradients-always-clipped", "kl-low", "return-stalled"}),
-    "rewards that grow with the age of the env": (SICK, ["env.kwargs={disease: growing}"], "6k",
-        {"eval-below-training", "gradient-spikes", "reward-scale", "value-loss-exploding"}),
-    "a reward for changing one's mind that nothing shows": (SICK, ["env.kwargs={disease: alternate}"], "6k",
-        {"explained-variance-low", "greedy-below-sampled", "identical-envs"}),
     "observations outside their space, a feature that miscounts": (SICK, ["env.kwargs={disease: outside}",
         "features=[tests.alerts.envs:Backwards]"], "2k", {"bounds-broken", "counter-fell"}),
 }  # fmt: skip
 SLOW = {
+    "rewards that grow with the age of the env": (SICK, ["env.kwargs={disease: growing}"], "6k",
+        {"eval-below-training", "gradient-spikes", "reward-scale", "value-loss-exploding"}),
+    "a reward for changing one's mind that nothing shows": (SICK, ["env.kwargs={disease: alternate}"], "6k",
+        {"explained-variance-low", "greedy-below-sampled", "identical-envs"}),
     "an early end of the learning rate": (CARTPOLE, ["learning_rate={start: 1e-3, end: 0, to: 0.3}"], "6k",
         {"learning-rate-zero"}),
     "a clip range far too tight": (CARTPOLE, ["learning_rate=0.01", "clip_range=0.01"], "6k", {"clip-fraction-high"}),
@@ -55,9 +55,7 @@ def alerts_of(name, folder, *more, **options):
     return json.loads((result.run_dir / "alerts.json").read_text())["alerts"]
 
 
-@pytest.mark.parametrize(
-    "disease", [pytest.param(name, marks=pytest.mark.slow if "grow" in name else []) for name in QUICK]
-)
+@pytest.mark.parametrize("disease", QUICK)
 def test_a_sick_run_raises_its_alerts(disease, tmp_path):
     found = {alert["id"]: alert for alert in alerts_of(disease, tmp_path)}
     assert QUICK[disease][-1] <= found.keys()

@@ -20,6 +20,7 @@ PEERS = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
 SMALL = ("policy.hidden=[8]", "epochs=1", "metrics.statistics=basic", "eval.final_episodes=2", "eval.episodes=2")
 
 
+@pytest.mark.slow
 def test_a_recipe_is_measured_and_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cache = Path(os.environ["GYMLAB_CACHE"])

@@ -66,6 +66,7 @@ def trained(folder, name, *typed, monkeypatch):
     return result, listener
 
 
+@pytest.mark.slow
 def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
     plain, undisturbed = trained(folder, "plain", monkeypatch=monkeypatch)
     monkeypatch.setenv("GYMLAB_LOG", "debug")

@@ -59,9 +59,12 @@ def leftovers(folder):
 
 
 OF_EACH_FAMILY = ["CartPole-v1:a2c", "FrozenLake-v1:reinforce", "LunarLander-v3:a2c", "recipes/pong.yaml", "Bandit-v0"]
+QUICK = ("FrozenLake-v1:reinforce", "Bandit-v0")
 
 
-@pytest.mark.parametrize("recipe", OF_EACH_FAMILY)
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in OF_EACH_FAMILY]
+)
 def test_a_recipe_of_each_family_that_ci_has_passes_every_stage(recipe, folder):
     # A game takes a tenth of a second to load: sixteen of them are for the long suite.
     write_recipe(folder, "env: {id: ALE/Pong-v5}\nvariants: {few: {extends: objects, n_envs: 4}}", "recipes/pong.yaml")
@@ -72,6 +75,7 @@ def test_a_recipe_of_each_family_that_ci_has_passes_every_stage(recipe, folder):
     assert int(told["played"].split()[0]) >= 20
 
 
+@pytest.mark.slow
 def test_one_that_crashes_one_that_lacks_a_package_and_one_that_cannot_resume_are_told_apart(folder):
     own_recipes(folder, "Crashing", "Forgetful", "Lacking")
     done = gymlab("smoke", "recipes/*", "--json", "--jobs", 1, cwd=folder, check=False, TMPDIR=str(folder))

@@ -85,6 +85,7 @@ def test_what_training_waited_for_results_is_a_metric(whole):
     assert np.nanmin(waits) >= 0
 
 
+@pytest.mark.slow
 def test_killed_while_it_waits_for_a_result_a_run_goes_on_exactly(folder, whole):
     process = start("train", *RUN, ASIDE, "--run-id", "killed", cwd=folder)
     run = RunPaths(folder / "runs/killed")

@@ -46,7 +46,7 @@ def kill_in_the_middle(arguments, folder, rng):
 
 
 # Each case compiles programs of its own; the long suite kills runs of all of them many times.
-LONG = ("lunar lander host", "frozen lake reinforce")
+LONG = ("cartpole host", "lunar lander host", "frozen lake reinforce")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in LONG else []) for case in CASES])

@@ -66,6 +66,7 @@ def done(process):
     assert process.returncode == 0, output
 
 
+@pytest.mark.slow
 def test_a_run_of_an_env_that_a_script_registers_is_known_to_the_command_line(script, folder):
     done(script("Walk-v0", 4096, "one"))
     told = json.loads(gymlab("eval", "one", "--episodes", "2", "--json", cwd=folder).stdout)

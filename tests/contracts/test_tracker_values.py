@@ -217,6 +217,7 @@ def start(folder, *arguments):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_and_resume_repeats_no_step(folder):
     paths = RunPaths(folder / "runs/one")
     process = start(folder, "train", "1M", *TINY, "eval.every=100%", "checkpoints.every=1k env_steps")

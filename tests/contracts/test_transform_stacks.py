@@ -236,7 +236,7 @@ variants:
 """
 
 
-@pytest.mark.parametrize("engine", ["gymnasium", "jax"])
+@pytest.mark.parametrize("engine", [pytest.param("gymnasium", marks=pytest.mark.slow), "jax"])
 def test_a_run_behind_transforms_resumes_exactly(engine):
     recipe = load_yaml_text(RECIPE.format(env="MountainCar-v0", shaper="mountain_car_energy", engine=engine))
     parts = build(recipe, 0)

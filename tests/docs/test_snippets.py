@@ -8,7 +8,8 @@ from tests.docs.snippets import PAGES, blocks, carry_out
 RUNNABLE = [page for page in PAGES if page.is_file() and any(True for _ in blocks(page))]
 
 
-SLOW = ("sweeps.md", "queue.md", "inspector.md")  # what they show has tests of its own
+# What they show has tests of its own.
+SLOW = ("first-hour.md", "your-own-environment.md", "sweeps.md", "queue.md", "inspector.md")
 
 
 @pytest.mark.parametrize(

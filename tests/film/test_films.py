@@ -99,6 +99,7 @@ def test_the_picture_is_the_envs_and_the_caption_stands_below_it(solved_run):
     assert frame[height + 2 :].mean() < 60  # dark
 
 
+@pytest.mark.slow
 def test_training_is_the_same_with_and_without_films(solved_run, cli):
     assert cli("train", "CartPole-v1:ppo", "-q", "--run-id", "without").code == 0
     without = cli.folder / "runs" / "without"

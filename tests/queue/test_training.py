@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from gymlab.queue.jobs import Wish
 from gymlab.queue.runner import Runner
 from gymlab.queue.store import Queue
@@ -13,6 +15,7 @@ from tests.running import gymlab, last_json
 TINY = ("policy.hidden=[4]", "metrics.statistics=basic", "eval.episodes=2", "eval.final_episodes=2", "epochs=1")
 
 
+@pytest.mark.slow
 def test_a_queued_training_that_is_killed_goes_on_from_its_checkpoint_and_finishes(queue, folder):
     order = ("CartPole-v1:ppo", *TINY, "--budget", "200k", "--full-budget", "--tag", "night", "--queue", "--json")
     (job,) = last_json(gymlab("train", *order, cwd=folder))["jobs"]

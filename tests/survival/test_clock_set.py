@@ -114,6 +114,7 @@ def check_times(paths, took):
     assert 0 < listed["seconds"] < took
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_changes_neither_order_nor_durations_nor_locks(folder, shim):
     check_times(*train_while_the_clock_is_set(folder, Clock(folder, shim), "8k", {10: DAY, 40: -DAY}))
 

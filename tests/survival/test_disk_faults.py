@@ -122,7 +122,9 @@ def full_disk(paths):
     )
 
 
-@pytest.mark.parametrize("point", ["half_state:4", "before_index:5", "mid_commit:2"])
+@pytest.mark.parametrize(
+    "point", ["half_state:4", pytest.param("before_index:5", marks=pytest.mark.slow), "mid_commit:2"]
+)
 def test_a_run_out_of_disk_stops_says_so_and_goes_on_exactly(point, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(failpoints, "_passed", Counter())
     monkeypatch.setenv("GYMLAB_FAILPOINT", f"{point}:enospc")

@@ -316,6 +316,7 @@ def killed_and_sound(folder, budget, pause, most):
     return restarts
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_are_killed_is_the_run_that_was_left_alone(folder):
     assert killed_and_sound(folder, "5k", (0.2, 0.8), 5) >= 2
 

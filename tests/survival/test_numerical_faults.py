@@ -138,6 +138,7 @@ def test_a_bad_number_stops_the_run_is_named_and_nothing_of_it_is_kept(cli, case
     assert all(np.isfinite(x).all() for name, x in bundle.state().items() if name.startswith("algorithm/"))
 
 
+@pytest.mark.slow
 def test_an_exploding_run_can_be_looked_at_replayed_and_resumed_with_a_lower_rate(cli):
     done = train(cli, "learning_rate=1e30", algorithm="ppo: {batch_size: 32, epochs: 2}")
     assert done.code == 1
@@ -177,6 +178,7 @@ def test_an_env_that_gives_nan_leaves_a_run_that_says_where_to_go_on(cli):
     assert cli("resume", "bad", "env.wrappers=[]", "-q").code == 0
 
 
+@pytest.mark.slow
 def test_too_many_bad_updates_in_a_row_end_a_run_that_skips(cli):
     done = train(cli, "on_nan=skip", "--budget", "2k", algorithm=LEARNS + "place: 1}")
     assert done.code == 1

@@ -55,10 +55,8 @@ def test_four_trials_are_real_runs_and_the_best_is_the_journals(cli, folder):
     assert told["best"]["overrides"][0] in listed
 
 
-@pytest.mark.parametrize(
-    "when",
-    [pytest.param("put in", marks=pytest.mark.slow), "running", pytest.param("finished", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["put in", "running", "finished"])
 def test_a_killed_sweep_goes_on_without_losing_or_repeating_a_trial(folder, pools, when):
     words = [*RATES, "--trials", 3, "--budget", 2048, "--name", "kill", "--batch", 2, "--workers", 1]
     whole = here(folder / "whole", pools[2], trials=3, budget="2048", name="kill", batch=2)

@@ -23,6 +23,7 @@ def test_the_page_names_everything_that_can_be_imported():
     assert not missing
 
 
+@pytest.mark.slow
 def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for snippet in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):

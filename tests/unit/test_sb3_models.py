@@ -139,7 +139,9 @@ def test_learning_in_pieces_is_learning_at_once_and_a_new_start_is_not():
     assert numbers(pieces) != numbers(at_once)
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "tests.envs:Variable-v0"])  # compiled, and host by replay
+@pytest.mark.parametrize(  # compiled, and host by replay
+    "env", ["CartPole-v1", pytest.param("tests.envs:Variable-v0", marks=pytest.mark.slow)]
+)
 def test_going_on_after_loading_is_never_having_stopped(env, tmp_path):
     model = tiny(env).learn(96)
     model.save(tmp_path / "model")
@@ -174,6 +176,7 @@ def test_a_vec_env_of_an_id_is_trained_on_its_port_until_someone_changes_it():
         tiny("tests.envs:Variable-v0", engine="jax")
 
 
+@pytest.mark.slow
 def test_a_callback_for_every_step_is_told_of_the_host_engine_and_sees_the_weights_of_its_moment():
     class Look(Count):
         def _on_rollout_start(self):

@@ -11,9 +11,10 @@ from gymlab.sb3 import SlowerEngine
 SCRIPTS = Path(__file__).parent / "sb3_scripts"
 WARNS = {"custom_callback": SlowerEngine, "callback_collection": SlowerEngine, "multiprocessing_envs": UserWarning}
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py") if path.stem != "stop_on_reward")
+LONG = ("a2c", "multiprocessing_envs")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else []) for name in NAMES])
 def test_a_script_of_the_documentation_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

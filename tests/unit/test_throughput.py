@@ -40,6 +40,7 @@ def test_only_what_a_recipe_does_not_do_by_itself_becomes_an_override():
     assert slow == ["engine=gymnasium", "vectorization=sync"]
 
 
+@pytest.mark.slow
 def test_a_recommendation_is_measured_printed_and_written_for_the_next_run(folder):
     own = {"GYMLAB_CONFIG": str(folder / "mine.toml")}
     (folder / "mine.toml").write_text("# mine\n")

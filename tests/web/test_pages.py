@@ -151,7 +151,7 @@ def test_runs_are_compared_by_curve_setting_and_score(chrome, site):
         assert max(width for _, width in band) > 1
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.slow), (390, "dark")])
 def test_nothing_sticks_out_of_a_narrow_window_and_dark_is_dark(chrome, site, width, scheme):
     with looking(chrome, site.base, width=width, scheme=scheme) as tab:
         for path in ("/", "/run/run-0", "/run/run-0?tab=State", "/run/run-0?tab=Review", "/compare?runs=run-0,run-1"):
