@@ -117,9 +117,40 @@ def test_velocities_are_the_way_since_the_last_decision() -> None:
         seen.append((env.positions()[2], obs[names.index("ball_vx")], obs[names.index("ball_vy")]))
     for (before, *_), (now, vx, vy) in pairwise(seen):
         if before is not None and now is not None and abs(now[0] - before[0]) < 16:
-            assert np.allclose([vx, vy], [(now[0] - before[0]) / 16, (now[1] - before[1]) / 16])
+            assert np.allclose([vx, vy], [(now[0] - before[0]) / 12, (now[1] - before[1]) / 12])
             checked += 1
     assert checked > 100
+
+
+@pytest.mark.parametrize("game", [PONG, BREAKOUT])
+def test_a_paddle_is_never_faster_than_what_counts_as_one(game: str) -> None:
+    env, ways = made(game, repeat_action_probability=0.0), []
+    env.reset(seed=0)
+    i = "xy".index(env.game.objects[0].axes)
+    for t in range(200):
+        before = env.positions()[0]
+        env.step(1 + t // 10 % 2)
+        now = env.positions()[0]
+        if before is not None and now is not None:
+            ways.append(abs(now[i] - before[i]))
+    assert 20 < max(ways) <= env.game.objects[0].fastest  # cut off at 1, its quickest moves would all look the same
+
+
+def test_the_ball_is_so_far_from_the_middle_of_each_paddle() -> None:
+    env = made(PONG)
+    env.reset(seed=0)
+    assert all(seen.extent == EXTENT[seen.name] for seen in env.game.objects)
+
+    def told(*spots: tuple[float, float] | None) -> list[float]:
+        env._before = env._now = list(spots)
+        obs = env._observe(0)
+        return [float(obs[env.names.index(f"ball_from_{paddle}")]) for paddle in ("player", "enemy")]
+
+    # Rows of the middles: the ball's 110 + 2, the player's 100 + 8, the enemy's 50 + 8, which is too far for the scale.
+    assert told((140, 100), (16, 50), (80, 110)) == pytest.approx([4 / 24, 1.0])
+    assert told((140, 120), (16, 104), (80, 110)) == pytest.approx([-16 / 24, 0.0])
+    assert told((140, 120), None, (80, 110)) == pytest.approx([-16 / 24, 0.0])
+    assert told((140, 120), (16, 100), None) == [0.0, 0.0]
 
 
 def test_the_three_actions_move_the_paddle_as_they_are_called() -> None:

@@ -46,33 +46,32 @@ def kill_in_the_middle(arguments, folder, rng):
 
 
 # Each case compiles programs of its own; the long suite kills runs of all of them many times.
-LONG = ("cartpole host", "lunar lander host", "frozen lake reinforce")
+SHORT = "cartpole compiled"
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in LONG else []) for case in CASES])
-def test_kill_minus_nine_and_resume_is_exact(case, folder):
+@pytest.fixture(
+    scope="module", params=[SHORT, *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != SHORT)]
+)
+def left_alone(request, tmp_path_factory):
+    """A case and the run of it that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = gymlab("train", *CASES[request.param], "--run-id", "whole", "--json", cwd=folder)
+    assert last_json(done)["status"] == "finished"
+    return request.param, folder / "runs/whole"
+
+
+def test_kill_minus_nine_and_resume_is_exact(left_alone, folder):
+    case, whole = left_alone
     rng = random.Random(case)
-    whole = gymlab("train", *CASES[case], "--run-id", "whole", "--json", cwd=folder)
-    assert last_json(whole)["status"] == "finished"
     assert kill_in_the_middle(["train", *CASES[case], "--run-id", "killed"], folder, rng), "the run was over too soon"
     done = gymlab("resume", "killed", cwd=folder)
     assert "resumed (exact)" in done.stdout
-    assert_same_run(folder / "runs/whole", folder / "runs/killed")
+    assert_same_run(whole, folder / "runs/killed")
 
 
-def test_the_same_seed_twice_is_the_same_run_and_another_seed_is_not(folder):
-    arguments = ["train", "CartPole-v1:ppo", "--budget", "5k", "epochs=4", "metrics.statistics=basic", *SMALL]
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        gymlab(*arguments, "--seed", seed, "--run-id", name, cwd=folder)
-    assert_same_run(folder / "runs/a", folder / "runs/b")
-    with pytest.raises(AssertionError):
-        assert_same_run(folder / "runs/a", folder / "runs/c")
-
-
-def test_sigterm_checkpoints_and_exits_143_and_goes_on_exactly(folder):
-    arguments = CASES["cartpole host"]
-    gymlab("train", *arguments, "--run-id", "whole", cwd=folder)
-    process = start("train", *arguments, "--run-id", "stopped", cwd=folder)
+def test_sigterm_checkpoints_and_exits_143_and_goes_on_exactly(left_alone, folder):
+    case, whole = left_alone
+    process = start("train", *CASES[case], "--run-id", "stopped", cwd=folder)
     while not checkpoints(folder / "runs/stopped"):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
@@ -80,4 +79,13 @@ def test_sigterm_checkpoints_and_exits_143_and_goes_on_exactly(folder):
     assert process.returncode == 143, output
     assert "stopped: interrupted by SIGTERM" in output
     gymlab("resume", "stopped", cwd=folder)
-    assert_same_run(folder / "runs/whole", folder / "runs/stopped")
+    assert_same_run(whole, folder / "runs/stopped")
+
+
+def test_the_same_seed_twice_is_the_same_run_and_another_seed_is_not(folder):
+    arguments = ["train", *CASES[SHORT], "--budget", "5k"]
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        gymlab(*arguments, "--seed", seed, "--run-id", name, cwd=folder)
+    assert_same_run(folder / "runs/a", folder / "runs/b")
+    with pytest.raises(AssertionError):
+        assert_same_run(folder / "runs/a", folder / "runs/c")

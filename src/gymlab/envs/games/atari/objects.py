@@ -22,14 +22,16 @@ class Seen(NamedTuple):
     """One coordinate or moving thing of a game."""
 
     name: str
-    axes: str  # "x", "y" or "xy": the ways in which it moves
+    axes: str  # "x", "y" or "xy": the ways in which it moves; a paddle has one, a ball two
+    extent: tuple[float, float]  # width and height in pixels
+    fastest: float  # pixels in a decision of four frames: the velocity that counts as 1
     read: Callable[[bytes | np.ndarray], Point]
 
 
 class Game(NamedTuple):
     """What is known of a game's memory and controls."""
 
-    objects: tuple[Seen, ...]
+    objects: tuple[Seen, ...]  # the ball is the last
     actions: tuple[str, ...]  # ALE's names, one per action of ours
     labels: tuple[str, ...]
     fires_when_missing: str  # the object without which FIRE is pressed; "" where the game serves by itself
@@ -38,9 +40,9 @@ class Game(NamedTuple):
 def pong() -> Game:
     return Game(
         objects=(
-            Seen("player", "y", lambda ram: (140.0, int(ram[51]) - 13.0) if ram[51] else None),
-            Seen("enemy", "y", lambda ram: (16.0, int(ram[50]) - 15.0) if ram[50] > 33 else None),
-            Seen("ball", "xy", _pong_ball),
+            Seen("player", "y", (4, 16), 24, lambda ram: (140.0, int(ram[51]) - 13.0) if ram[51] else None),
+            Seen("enemy", "y", (4, 16), 8, lambda ram: (16.0, int(ram[50]) - 15.0) if ram[50] > 33 else None),
+            Seen("ball", "xy", (2, 4), 12, _pong_ball),
         ),
         actions=("NOOP", "RIGHT", "LEFT"),
         labels=("stay", "up", "down"),
@@ -51,8 +53,10 @@ def pong() -> Game:
 def breakout() -> Game:
     return Game(
         objects=(
-            Seen("paddle", "x", lambda ram: (int(ram[72]) - 47.0, 189.0) if ram[72] else None),
-            Seen("ball", "xy", lambda ram: (int(ram[99]) - 49.0, int(ram[101]) + 9.0) if ram[101] else None),
+            Seen("paddle", "x", (16, 4), 24, lambda ram: (int(ram[72]) - 47.0, 189.0) if ram[72] else None),
+            Seen(
+                "ball", "xy", (2, 4), 16, lambda ram: (int(ram[99]) - 49.0, int(ram[101]) + 9.0) if ram[101] else None
+            ),
         ),
         actions=("NOOP", "RIGHT", "LEFT"),
         labels=("stay", "right", "left"),
@@ -62,7 +66,7 @@ def breakout() -> Game:
 
 GAMES = {"pong": pong, "breakout": breakout}
 _CENTRE, _HALF = {"x": 80.0, "y": 114.0}, {"x": 80.0, "y": 96.0}
-_SPEED = 16.0  # pixels per decision that count as 1
+_NEAR = 24.0  # pixels between the middles of ball and paddle that count as 1: a hit is within 10
 
 
 def _pong_ball(ram: Any) -> Point:
@@ -71,7 +75,8 @@ def _pong_ball(ram: Any) -> Point:
 
 
 class AtariObjects(Console):
-    """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then the last action.
+    """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then, finer, how far the ball
+    is from each paddle along the paddle's way; then the last action.
 
     `names` are the components. A velocity is the way since the last decision; 0 where an object has just appeared.
     """
@@ -121,10 +126,19 @@ class AtariObjects(Console):
                 numbers.append(0.0 if now is None else (now[i] - _CENTRE[axis]) / _HALF[axis])
             for axis in seen.axes:
                 i = "xy".index(axis)
-                numbers.append(0.0 if now is None or before is None else (now[i] - before[i]) / _SPEED)
+                numbers.append(0.0 if now is None or before is None else (now[i] - before[i]) / seen.fastest)
             numbers.append(float(now is not None))
+        numbers += [self._from_paddle(i) for i, seen in enumerate(self.game.objects) if len(seen.axes) == 1]
         numbers += [float(action == i) for i in range(len(self._choices))]
         return np.clip(np.array(numbers, np.float32), -1.0, 1.0)
+
+    def _from_paddle(self, which: int) -> float:
+        paddle, ball = self._now[which], self._now[-1]
+        if paddle is None or ball is None:
+            return 0.0
+        seen = self.game.objects[which]
+        i = "xy".index(seen.axes)
+        return (ball[i] - paddle[i] + (self.game.objects[-1].extent[i] - seen.extent[i]) / 2) / _NEAR
 
 
 def _names(game: Game) -> tuple[str, ...]:
@@ -133,4 +147,5 @@ def _names(game: Game) -> tuple[str, ...]:
         names += [f"{seen.name}_{axis}" for axis in seen.axes]
         names += [f"{seen.name}_v{axis}" for axis in seen.axes]
         names.append(f"{seen.name}_visible")
+    names += [f"ball_from_{seen.name}" for seen in game.objects if len(seen.axes) == 1]
     return (*names, *(f"last_{label}" for label in game.labels))
