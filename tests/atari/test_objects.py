@@ -11,6 +11,7 @@ import pytest
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.games.atari.console import noop_count
+from gymlab.envs.games.atari.objects import _between
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
 from tests.stepping import actions, play
@@ -18,6 +19,7 @@ from tests.stepping import actions, play
 pytest.importorskip("ale_py", reason="pip install 'gymlab[atari]'")
 
 PONG, BREAKOUT = "ALE/Pong-v5", "ALE/Breakout-v5"
+UP, DOWN, UP_FIRE, DOWN_FIRE = 2, 3, 4, 5  # of Pong's six actions
 RED = (200, 72, 72)
 # Per object: its colour, and the rows and columns in which nothing else has it.
 COLOURS = {
@@ -39,10 +41,10 @@ def follow(env: Any, rng: np.random.Generator) -> int:
     """Keeps the ball in play most of the time, so that it is seen everywhere."""
     spots = dict(zip([seen.name for seen in env.game.objects], env.positions(), strict=True))
     if rng.random() < 0.2 or spots["ball"] is None:
-        return int(rng.integers(3))
+        return int(rng.integers(env.action_space.n))
     if "paddle" in spots:
         return 1 if spots["ball"][0] > spots["paddle"][0] + 6 else 2
-    return 2 if spots["player"] is None or spots["ball"][1] > spots["player"][1] + 6 else 1
+    return DOWN if spots["player"] is None or spots["ball"][1] > spots["player"][1] + 6 else UP
 
 
 def in_picture(picture: np.ndarray, game: str, name: str) -> tuple[int, int] | None:
@@ -87,9 +89,11 @@ def test_nothing_that_is_played_leaves_the_space_or_fails(game: str) -> None:
     obs, _ = env.reset(seed=0)
     names, missing = list(env.names), 0
     for t in range(2_500):
-        obs, _, terminated, truncated, _ = env.step(rng.integers(3) if t % 1000 < 500 else follow(env, rng))
+        obs, _, terminated, truncated, _ = env.step(
+            rng.integers(env.action_space.n) if t % 1000 < 500 else follow(env, rng)
+        )
         assert env.observation_space.contains(obs)
-        assert obs[-3:].sum() == 1.0
+        assert obs[-env.action_space.n :].sum() == 1.0
         for seen in env.game.objects:
             if not obs[names.index(f"{seen.name}_visible")]:
                 missing += 1
@@ -113,11 +117,11 @@ def test_velocities_are_the_way_since_the_last_decision() -> None:
     names, seen, checked = list(env.names), [], 0
     env.reset(seed=3)
     for t in range(300):
-        obs, *_ = env.step(t // 7 % 3)
+        obs, *_ = env.step((0, UP, DOWN)[t // 7 % 3])
         seen.append((env.positions()[2], obs[names.index("ball_vx")], obs[names.index("ball_vy")]))
     for (before, *_), (now, vx, vy) in pairwise(seen):
         if before is not None and now is not None and abs(now[0] - before[0]) < 16:
-            assert np.allclose([vx, vy], [(now[0] - before[0]) / 12, (now[1] - before[1]) / 12])
+            assert np.allclose([vx, vy], [(now[0] - before[0]) / 16, (now[1] - before[1]) / 16])
             checked += 1
     assert checked > 100
 
@@ -129,11 +133,17 @@ def test_a_paddle_is_never_faster_than_what_counts_as_one(game: str) -> None:
     i = "xy".index(env.game.objects[0].axes)
     for t in range(200):
         before = env.positions()[0]
-        env.step(1 + t // 10 % 2)
+        env.step(env.action_space.n // 3 + t // 10 % 2)
         now = env.positions()[0]
         if before is not None and now is not None:
             ways.append(abs(now[i] - before[i]))
     assert 20 < max(ways) <= env.game.objects[0].fastest  # cut off at 1, its quickest moves would all look the same
+
+
+def told(env: Any, names: list[str], before: list[Any], now: list[Any]) -> list[float]:
+    env._before, env._now = before, now
+    obs = env._observe(0)
+    return [float(obs[env.names.index(name)]) for name in names]
 
 
 def test_the_ball_is_so_far_from_the_middle_of_each_paddle() -> None:
@@ -141,24 +151,84 @@ def test_the_ball_is_so_far_from_the_middle_of_each_paddle() -> None:
     env.reset(seed=0)
     assert all(seen.extent == EXTENT[seen.name] for seen in env.game.objects)
 
-    def told(*spots: tuple[float, float] | None) -> list[float]:
-        env._before = env._now = list(spots)
-        obs = env._observe(0)
-        return [float(obs[env.names.index(f"ball_from_{paddle}")]) for paddle in ("player", "enemy")]
+    def apart(*spots: tuple[float, float] | None) -> list[float]:
+        return told(env, ["ball_from_player", "ball_from_enemy"], list(spots), list(spots))
 
     # Rows of the middles: the ball's 110 + 2, the player's 100 + 8, the enemy's 50 + 8, which is too far for the scale.
-    assert told((140, 100), (16, 50), (80, 110)) == pytest.approx([4 / 24, 1.0])
-    assert told((140, 120), (16, 104), (80, 110)) == pytest.approx([-16 / 24, 0.0])
-    assert told((140, 120), None, (80, 110)) == pytest.approx([-16 / 24, 0.0])
-    assert told((140, 120), (16, 100), None) == [0.0, 0.0]
+    assert apart((140, 100), (16, 50), (80, 110)) == pytest.approx([4 / 24, 1.0])
+    assert apart((140, 120), (16, 104), (80, 110)) == pytest.approx([-16 / 24, 0.0])
+    assert apart((140, 120), None, (80, 110)) == pytest.approx([-16 / 24, 0.0])
+    assert apart((140, 120), (16, 100), None) == [0.0, 0.0]
 
 
-def test_the_three_actions_move_the_paddle_as_they_are_called() -> None:
+def test_where_and_when_the_ball_will_be_at_a_paddle() -> None:
+    env = made(PONG)
+    env.reset(seed=0)
+    player, enemy = (140.0, 100.0), (16.0, 50.0)
+
+    def ahead(paddle: str, before: Any, ball: Any) -> list[float]:
+        names = [f"ball_meets_{paddle}", f"ball_reaches_{paddle}"]
+        return told(env, names, [player, enemy, before], [player, enemy, ball])
+
+    # 24 columns to 138, where a ball 2 wide touches the player: 3 decisions of 8; rows 110 - 3 x 2 + 2 against 100 + 8.
+    assert ahead("player", (106, 112), (114, 110)) == pytest.approx([-2 / 24, 3 / 8])
+    # It would be at row 196 but for the wall at 192: 188, 82 below the paddle's middle, more than the scale has.
+    assert ahead("player", (106, 164), (114, 172)) == pytest.approx([1.0, 3 / 8])
+    # From the player to the enemy, whose right edge is at 20: 7 decisions, rows 59 - 7 + 2 against 50 + 8.
+    assert ahead("player", (52, 60), (48, 59)) == [0.0, 1.0]
+    assert ahead("enemy", (52, 60), (48, 59)) == pytest.approx([-4 / 24, 7 / 8])
+    assert ahead("player", (140, 60), (144, 59)) == [0.0, 1.0]  # gone by
+    assert ahead("player", None, (114, 110)) == ahead("player", (114, 100), (114, 110)) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("y", "found"), [(100, 100), (31, 31), (20, 42), (192, 192), (200, 184), (-140, 182)])
+def test_walls_throw_the_ball_back(y: float, found: float) -> None:
+    assert _between(y, 31, 192) == found  # -140: 171 past the upper wall, of which 161 lead to the lower one
+
+
+@pytest.mark.parametrize("sticky", [0.0, 0.25])
+def test_the_paddle_stops_where_the_wheel_says(sticky: float) -> None:
+    # Also where sticky actions turn the wheel longer than was asked for, and after it was turned to its ends.
+    env, rng, stops = made(PONG, repeat_action_probability=sticky), np.random.default_rng(0), []
+    env.reset(seed=0)
+    lag = env.names.index("player_lag")
+    for _ in range(60):
+        action, decisions = int(rng.choice([UP, DOWN])), int(rng.integers(1, 9))
+        for moves in (decisions, 12):
+            for _ in range(moves):
+                obs, _, terminated, truncated, _ = env.step(action if moves == decisions else 0)
+                if terminated or truncated:
+                    env.reset()
+        y = env.positions()[0]
+        if y is not None and abs(obs[env.names.index("wheel")]) < 0.7:  # beyond, the paddle is at the screen's edge
+            stops.append(abs(obs[lag]) * 24)
+    assert len(stops) > 15
+    assert max(stops) < 3, stops
+
+
+def test_fire_makes_a_ball_faster_that_is_hit() -> None:
+    def fastest(actions: tuple[int, int, int]) -> float:
+        env, speeds = made(PONG, repeat_action_probability=0.0), [0.0]
+        env.reset(seed=0)
+        for _ in range(600):
+            player, _, ball = env.positions()
+            still = ball is None or player is None
+            env.step(actions[0] if still else actions[1] if ball[1] < player[1] + 6 else actions[2])
+            before, now = env._before[2], env._now[2]
+            if before is not None and now is not None:
+                speeds.append(abs(now[0] - before[0]))
+        return max(speeds)
+
+    assert fastest((0, UP, DOWN)) == 4
+    assert fastest((0, UP_FIRE, DOWN_FIRE)) > 4
+
+
+def test_the_actions_move_the_paddle_as_they_are_called() -> None:
     env = made(PONG, repeat_action_probability=0.0)
-    assert env.action_labels == ("stay", "up", "down")
+    assert env.action_labels == ("stay", "fire", "up", "down", "up and fire", "down and fire")
     env.reset(seed=0)
     height = []
-    for action in (1, 2):
+    for action in (UP, DOWN):
         for _ in range(30):
             env.step(action)
         height.append(env.positions()[0][1])

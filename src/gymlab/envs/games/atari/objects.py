@@ -28,10 +28,23 @@ class Seen(NamedTuple):
     read: Callable[[bytes | np.ndarray], Point]
 
 
+class Wheel(NamedTuple):
+    """What the player turns. The paddle follows some frames late, and not at all while the wheel is past its way's end:
+    without the wheel one cannot tell where a moving paddle will stop, nor how long one at the edge will stay there.
+    """
+
+    back: str  # the word in ALE's names of the actions that turn it towards smaller coordinates
+    on: str
+    middle: float  # where the paddle rests with the wheel in the middle, where it is when a game begins
+    pixels: float  # the way of the paddle for a frame's turning
+
+
 class Game(NamedTuple):
     """What is known of a game's memory and controls."""
 
-    objects: tuple[Seen, ...]  # the ball is the last
+    objects: tuple[Seen, ...]  # what the player moves is the first, the ball the last
+    wheel: Wheel | None  # None: not told
+    walls: tuple[float, float] | None  # rows between which the ball's way is straight; None: other things bend it too
     actions: tuple[str, ...]  # ALE's names, one per action of ours
     labels: tuple[str, ...]
     fires_when_missing: str  # the object without which FIRE is pressed; "" where the game serves by itself
@@ -42,10 +55,12 @@ def pong() -> Game:
         objects=(
             Seen("player", "y", (4, 16), 24, lambda ram: (140.0, int(ram[51]) - 13.0) if ram[51] else None),
             Seen("enemy", "y", (4, 16), 8, lambda ram: (16.0, int(ram[50]) - 15.0) if ram[50] > 33 else None),
-            Seen("ball", "xy", (2, 4), 12, _pong_ball),
+            Seen("ball", "xy", (2, 4), 16, _pong_ball),
         ),
-        actions=("NOOP", "RIGHT", "LEFT"),
-        labels=("stay", "up", "down"),
+        wheel=Wheel(back="RIGHT", on="LEFT", middle=96, pixels=5.72),
+        walls=(31, 192),
+        actions=("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"),  # FIRE makes a ball that is hit faster
+        labels=("stay", "fire", "up", "down", "up and fire", "down and fire"),
         fires_when_missing="",
     )
 
@@ -58,6 +73,8 @@ def breakout() -> Game:
                 "ball", "xy", (2, 4), 16, lambda ram: (int(ram[99]) - 49.0, int(ram[101]) + 9.0) if ram[101] else None
             ),
         ),
+        wheel=None,
+        walls=None,
         actions=("NOOP", "RIGHT", "LEFT"),
         labels=("stay", "right", "left"),
         fires_when_missing="ball",
@@ -67,6 +84,8 @@ def breakout() -> Game:
 GAMES = {"pong": pong, "breakout": breakout}
 _CENTRE, _HALF = {"x": 80.0, "y": 114.0}, {"x": 80.0, "y": 96.0}
 _NEAR = 24.0  # pixels between the middles of ball and paddle that count as 1: a hit is within 10
+_SOON = 8.0  # decisions until the ball is at a paddle that count as 1
+_TURNS = (790_196 - 27_450) / 2 / 23_000  # frames that turn ALE's wheel from the middle to either end
 
 
 def _pong_ball(ram: Any) -> Point:
@@ -76,7 +95,8 @@ def _pong_ball(ram: Any) -> Point:
 
 class AtariObjects(Console):
     """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then, finer, how far the ball
-    is from each paddle along the paddle's way; then the last action.
+    is from each paddle along the paddle's way; in Pong where and when it will be at each paddle, and the wheel; then
+    the last action.
 
     `names` are the components. A velocity is the way since the last decision; 0 where an object has just appeared.
     """
@@ -94,6 +114,7 @@ class AtariObjects(Console):
         self._choices = [by_name[name] for name in self.game.actions]
         self._before: list[Point] = []
         self._now: list[Point] = []
+        self._turned = 0.0  # the wheel, in frames from its middle
         self.names = _names(self.game)
         self.action_labels = self.game.labels
         self.action_space = spaces.Discrete(len(self._choices))
@@ -102,6 +123,7 @@ class AtariObjects(Console):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         del options
         info = self.begin(seed)
+        self._turned = 0.0
         self._now = self.positions()
         self._before = self._now
         return self._observe(0), info
@@ -112,6 +134,12 @@ class AtariObjects(Console):
         done = self.play(self._fire if serves else self._choices[action])
         self._before, self._now = self._now, self.positions()
         return self._observe(int(action)), done.reward, done.terminated, done.truncated, self._info(done.life_lost)
+
+    def frame_done(self, frame: int) -> None:
+        del frame
+        if wheel := self.game.wheel:
+            turn = (wheel.on in self._last.name) - (wheel.back in self._last.name)
+            self._turned = min(max(self._turned + turn, -_TURNS), _TURNS)
 
     def positions(self) -> list[Point]:
         """Where each object is on the screen, in pixels, in the order of `game.objects`."""
@@ -128,7 +156,13 @@ class AtariObjects(Console):
                 i = "xy".index(axis)
                 numbers.append(0.0 if now is None or before is None else (now[i] - before[i]) / seen.fastest)
             numbers.append(float(now is not None))
-        numbers += [self._from_paddle(i) for i, seen in enumerate(self.game.objects) if len(seen.axes) == 1]
+        paddles = [i for i, seen in enumerate(self.game.objects) if len(seen.axes) == 1]
+        numbers += [self._from_paddle(i) for i in paddles]
+        if self.game.walls:
+            for i in paddles:
+                numbers += self._ahead(i, self.game.walls)
+        if self.game.wheel:
+            numbers += self._wheel(self.game.wheel)
         numbers += [float(action == i) for i in range(len(self._choices))]
         return np.clip(np.array(numbers, np.float32), -1.0, 1.0)
 
@@ -140,6 +174,33 @@ class AtariObjects(Console):
         i = "xy".index(seen.axes)
         return (ball[i] - paddle[i] + (self.game.objects[-1].extent[i] - seen.extent[i]) / 2) / _NEAR
 
+    def _ahead(self, which: int, walls: tuple[float, float]) -> tuple[float, float]:
+        """How far from the paddle's middle the ball will cross its line, and when; (0, 1) while it flies elsewhere."""
+        paddle, before, ball = self._now[which], self._before[-1], self._now[-1]
+        if paddle is None or before is None or ball is None or ball[0] == before[0]:
+            return 0.0, 1.0
+        seen, extent = self.game.objects[which], self.game.objects[-1].extent
+        vx, vy = ball[0] - before[0], ball[1] - before[1]
+        line = paddle[0] - extent[0] if vx > 0 else paddle[0] + seen.extent[0]
+        decisions = (line - ball[0]) / vx
+        if decisions < 0:
+            return 0.0, 1.0
+        y = _between(ball[1] + vy * decisions, *walls)
+        return (y - paddle[1] + (extent[1] - seen.extent[1]) / 2) / _NEAR, decisions / _SOON
+
+    def _wheel(self, wheel: Wheel) -> tuple[float, float]:
+        """How far it is turned, and how far the paddle is from where it is bound to stop."""
+        paddle, axis = self._now[0], self.game.objects[0].axes
+        stop = wheel.middle + wheel.pixels * self._turned
+        lag = 0.0 if paddle is None else stop - paddle["xy".index(axis)]
+        return self._turned / _TURNS, lag / _NEAR
+
+
+def _between(y: float, low: float, high: float) -> float:
+    """Where something ends up that would be at y if the two walls did not throw it back."""
+    way = (y - low) % (2 * (high - low))
+    return low + min(way, 2 * (high - low) - way)
+
 
 def _names(game: Game) -> tuple[str, ...]:
     names: list[str] = []
@@ -147,5 +208,10 @@ def _names(game: Game) -> tuple[str, ...]:
         names += [f"{seen.name}_{axis}" for axis in seen.axes]
         names += [f"{seen.name}_v{axis}" for axis in seen.axes]
         names.append(f"{seen.name}_visible")
-    names += [f"ball_from_{seen.name}" for seen in game.objects if len(seen.axes) == 1]
+    paddles = [seen.name for seen in game.objects if len(seen.axes) == 1]
+    names += [f"ball_from_{paddle}" for paddle in paddles]
+    if game.walls:
+        names += [f"ball_{what}_{paddle}" for paddle in paddles for what in ("meets", "reaches")]
+    if game.wheel:
+        names += ["wheel", f"{game.objects[0].name}_lag"]
     return (*names, *(f"last_{label}" for label in game.labels))
