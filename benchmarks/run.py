@@ -90,7 +90,7 @@ def peers(python: Path | None) -> dict[str, Case]:
     """The same work by others."""
     if python is None:
         return {}
-    seeds = itertools.count()
+    seeds, again = itertools.count(), itertools.count()
 
     def ppo(env: str, steps: int, **other: Any) -> Case:
         n_envs, settings = ZOO[env]
@@ -100,7 +100,8 @@ def peers(python: Path | None) -> dict[str, Case]:
     return {
         "CartPole-v1 / SB3": ppo("CartPole-v1", CARTPOLE),
         "CartPole-v1 / SBX": ppo("CartPole-v1", CARTPOLE, peer="sbx"),
-        "CartPole-v1 solved / SB3": lambda: peer(python, "solve", str(next(seeds))),
+        "CartPole-v1 solved / SB3": lambda: peer(python, "solve", str(next(seeds)), "both"),
+        "CartPole-v1 solved / SB3, greedy episodes only": lambda: peer(python, "solve", str(next(again))),
         "LunarLander-v3 / SB3": ppo("LunarLander-v3", LANDER),
         "LunarLander-v3 / SB3, processes": ppo("LunarLander-v3", LANDER, processes=True),
         "Nature CNN update / PyTorch, eager": lambda: peer(python, "nature"),

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from gymlab.policies.orthogonal import orthogonal
+from gymlab.policies.orthogonal import _drawn, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 64), (64, 2), (64, 1), (8, 8, 4, 32), (3, 3, 64, 64)])
@@ -15,3 +15,11 @@ def test_the_weights_are_those_of_jaxs_own_initialiser(shape):
 def test_columns_are_orthogonal_to_float32s_precision():
     weights = np.asarray(orthogonal(jax.random.key(0), (512, 256), 1.0), np.float64)
     assert np.abs(weights.T @ weights - np.eye(256)).max() < 2e-6
+
+
+@pytest.mark.parametrize("shape", [(4, 64), (64, 1), (256, 6), (8, 8, 4, 32)])
+def test_numbers_are_drawn_as_for_the_layer_alone(shape):
+    # More are drawn than needed; with other numbers every recipe's first policy would be another one.
+    drawn = jax.random.normal(jax.random.key(3), (np.prod(shape),))
+    count = max(4096, 2 ** int(np.ceil(np.log2(np.prod(shape)))))
+    assert (_drawn(jax.random.key(3), count)[: drawn.size] == drawn).all()

@@ -14,13 +14,24 @@ from jax import lax
 
 from gymlab.core.types import Array
 
+_FEWEST = 4096  # numbers drawn at once: what most layers need, so that they share one compiled program
 
-@partial(jax.jit, static_argnums=(1, 2))  # layers of one shape are traced once
+
 def orthogonal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
     """Weights of a layer (..., out) whose columns, or rows where those are fewer, are orthogonal and `scale` long."""
+    return _shaped(_drawn(key, max(_FEWEST, 1 << (math.prod(shape) - 1).bit_length())), shape, scale)
+
+
+@partial(jax.jit, static_argnums=1)
+def _drawn(key: Array, count: int) -> Array:
+    """Normal numbers, the first of them the same however many."""
+    return jax.random.normal(key, (count,), jnp.float32)
+
+
+@partial(jax.jit, static_argnums=(1, 2))  # layers of one shape are traced once
+def _shaped(drawn: Array, shape: tuple[int, ...], scale: float) -> Array:
     out, rest = shape[-1], math.prod(shape[:-1])
-    drawn = jax.random.normal(key, (max(out, rest), min(out, rest)), jnp.float32)
-    columns = _orthonormal(drawn)
+    columns = _orthonormal(drawn[: out * rest].reshape(max(out, rest), min(out, rest)))
     return scale * (columns if rest >= out else columns.T).reshape(shape)
 
 
