@@ -33,6 +33,18 @@ def test_the_deterministic_variants_have_no_sticky_actions() -> None:
     assert not deterministic("ALE/Breakout-v5:rgb")
 
 
+def test_pong_is_solved_later_without_sticky_actions() -> None:
+    variants = ("objects", "objects-deterministic")
+    solved = [resolve(f"ALE/Pong-v5:{variant}").recipe.env.solved_at for variant in variants]
+    assert solved == [18, 20]
+
+
+def test_with_sticky_actions_pongs_button_is_held() -> None:
+    env = resolve("ALE/Pong-v5:objects").recipe.env
+    game, remapped = make_env(env).get_wrapper_attr("game"), env.wrappers[1]
+    assert [game.actions[i] for i in remapped.value] == ["FIRE", "RIGHTFIRE", "LEFTFIRE"]
+
+
 def test_pictures_are_played_natively_and_the_manifest_has_every_value() -> None:
     recipe = resolve("ALE/Breakout-v5:rgb").recipe
     engine, reason = make_engine(recipe, 0, None)
