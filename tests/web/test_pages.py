@@ -163,7 +163,7 @@ def test_nothing_sticks_out_of_a_narrow_window_and_dark_is_dark(chrome, site, wi
         wait_until(lambda: not tab.evaluate("document.body.classList.contains('body--dark')"), what="light")
         tab.goto(site.base)  # a cookie remembers it
         tab.get_by_role("gridcell", name="run-1").wait_for()
-        assert not tab.evaluate("document.body.classList.contains('body--dark')")
+        wait_until(lambda: not tab.evaluate("document.body.classList.contains('body--dark')"), what="light again")
 
 
 def test_tabs_are_reached_by_keyboard(chrome, site):
