@@ -27,7 +27,6 @@ stop = StopTrainingOnRewardThreshold(reward_threshold=500)
 often = {"n_eval_episodes": 20, "eval_freq": 10_000 // n_envs, "verbose": 0}
 watch = [EvalCallback(shown, deterministic=False, **often)] if both else []
 model.learn(100_000, callback=[*watch, EvalCallback(shown, stop, deterministic=True, **often)])
-means = [
-    evaluate_policy(model, shown, n_eval_episodes=100, deterministic=way)[0] for way in ([True, False][: 1 + both])
-]
+ways = (True, False) if both else (True,)
+means = [evaluate_policy(model, shown, n_eval_episodes=100, deterministic=greedy)[0] for greedy in ways]
 print(json.dumps({"env_steps": model.num_timesteps, "greedy": float(means[0])}))
