@@ -14,7 +14,7 @@ from jax import lax
 
 from gymlab.core.types import Array
 
-_FEWEST = 4096  # numbers drawn at once: what most layers need, so that they share one compiled program
+_FEWEST = 4096  # numbers drawn at once: enough for most layers, so that drawing is lowered once for all of them
 
 
 def orthogonal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
