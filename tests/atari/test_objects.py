@@ -277,11 +277,43 @@ def test_sticky_actions_are_off_where_the_recipe_says_so() -> None:
     assert trace(1, 0.25) == trace(1, 0.25)
 
 
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_a_point_ends_what_is_bootstrapped_over_and_the_game_goes_on(evaluation: bool) -> None:
+    settings = EnvSettings(id=PONG, wrappers=({"objects": {"episodic_point": True}},))
+    points = {"in play": 0, "last": 0}
+    with GymnasiumEngine(settings, 1, 0, evaluation=evaluation) as engine:
+        engine.reset()
+        while not points["last"]:
+            step = engine.step(np.zeros(1, np.int64))  # nobody at the paddle: every point is lost
+            over = bool(step.fresh[0])
+            assert step.terminated[0] == (over or (not evaluation and step.reward[0] == -1))
+            points["last" if over else "in play"] += int(step.reward[0] == -1)
+    assert points == {"in play": 20, "last": 1}
+
+
+def test_lives_and_points_each_end_what_they_are_told_to() -> None:
+    def parts(**given: bool) -> tuple[set[float], int]:
+        env = made(BREAKOUT, **given)
+        env.reset(seed=1)
+        rng, paid, lives, lost = np.random.default_rng(0), set(), 5, 0
+        while lives > 2:
+            _, reward, _, _, info = env.step(follow(env, rng))
+            if info["part_over"]:
+                paid.add(float(reward) > 0)
+                lost += info["lives"] < lives
+            lives = info["lives"]
+        return paid, lost
+
+    assert parts(episodic_point=True, episodic_life=True) == ({True, False}, 3)
+    assert parts(episodic_point=True) == ({True}, 0)
+    assert parts(episodic_life=True) == ({False}, 3)
+
+
 def test_every_value_is_in_the_record_of_the_stack() -> None:
     record = made(PONG, repeat_action_probability=0.0)._saved_kwargs
     assert record == {
         "frameskip": 4, "repeat_action_probability": 0.0, "noop_max": 30, "fire_reset": True, "episodic_life": False,
-        "full_action_space": False,
+        "episodic_point": False, "full_action_space": False,
     }  # fmt: skip
     assert made(PONG)._saved_kwargs["repeat_action_probability"] == 0.25  # as registered
     old = made("PongNoFrameskip-v4")._saved_kwargs

@@ -39,12 +39,6 @@ def test_pong_is_solved_later_without_sticky_actions() -> None:
     assert solved == [18, 20]
 
 
-def test_with_sticky_actions_pongs_button_is_held() -> None:
-    env = resolve("ALE/Pong-v5:objects").recipe.env
-    game, remapped = make_env(env).get_wrapper_attr("game"), env.wrappers[1]
-    assert [game.actions[i] for i in remapped.value] == ["FIRE", "RIGHTFIRE", "LEFTFIRE"]
-
-
 def test_pictures_are_played_natively_and_the_manifest_has_every_value() -> None:
     recipe = resolve("ALE/Breakout-v5:rgb").recipe
     engine, reason = make_engine(recipe, 0, None)

@@ -56,7 +56,7 @@ class Slots:
             self._begun: tuple[Any, dict[str, Any]] | None = self._reset_env(0, 0)
             masked = settings.action_mask and "action_mask" in self._begun[1]
             # Evaluation plays whole games, whatever ends an episode for learning.
-            self._loses_lives = not evaluation and "life_lost" in self._begun[1]
+            self._in_parts = not evaluation and "part_over" in self._begun[1]
         except (Exception, Hung) as error:
             raise EnvFault(self._fault(0, 0, None, error)) from None  # which tells all of it
         self.spaces = Spaces(first.env.observation_space, first.env.action_space, masked, first.limit)
@@ -76,7 +76,7 @@ class Slots:
         self._finite = [(array, array.reshape(-1)) for array in floats]
         self._copies = list(zip(self.buffers.obs_leaves, self.buffers.successor_leaves, strict=True))
         self._everyone = list(range(n))
-        self._lost = np.zeros(n, bool)
+        self._part_over = np.zeros(n, bool)
 
     def reset(self, episode: int | list[int] | None = None) -> VecStep:
         """Start every env's next episode, or the one with the given index (one for all, or each its own)."""
@@ -98,8 +98,8 @@ class Slots:
             order = np.flatnonzero(active).tolist()
         self.history.remember(actions)
         put, row, rows = self._put_successor, 0, iter(order)
-        lost = self._lost if self._loses_lives else None
-        self._lost.fill(False)
+        part_over = self._part_over if self._in_parts else None
+        self._part_over.fill(False)
         broken: list[int] = []
         while True:
             try:
@@ -108,8 +108,8 @@ class Slots:
                     put(row, obs)
                     if mask is not None:
                         mask[row] = info["action_mask"]
-                    if lost is not None:
-                        lost[row] = info["life_lost"]
+                    if part_over is not None:
+                        part_over[row] = info["part_over"]
                 break
             except (Exception, Hung) as error:
                 self._cut(row, actions[row], error)
@@ -120,8 +120,8 @@ class Slots:
             truncated |= self.history.elapsed >= self.spaces.max_episode_steps
         np.greater(truncated, terminated, out=truncated)  # where an env reports both, terminated wins
         np.logical_or(terminated, truncated, out=fresh)
-        if lost is not None:
-            terminated |= lost & ~fresh  # nothing is bootstrapped over a lost life, and the game goes on
+        if part_over is not None:
+            terminated |= part_over & ~fresh  # nothing is bootstrapped over it (a lost life, a point); the game goes on
         for obs, successor in self._copies:
             np.copyto(obs, successor)
         for row in broken:

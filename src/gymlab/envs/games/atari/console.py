@@ -102,6 +102,7 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.ale.setInt("max_num_frames_per_episode", 0)
         self.actions = list(inner._action_set)
         self.settings = settings
+        self._in_parts = settings.episodic_life  # whether training is told where a part of the game is over
         self._fires = settings.fire_reset and self._fire is not None
         # The time limit inside counts calls of a step that is never called.
         limited = env.has_wrapper_attr("_max_episode_steps")
@@ -134,7 +135,7 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if self.ale.game_over(with_truncation=False):
                 self.ale.reset_game()
         self._elapsed, self._lives = 0, self.ale.lives()
-        return self._info(False)
+        return self._info(part_over=False)
 
     def play(self, action: Any) -> Frames:
         """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
@@ -160,8 +161,8 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _fire(self) -> Any:
         return next((action for action in self.actions if action.name == "FIRE"), None)
 
-    def _info(self, life_lost: bool) -> dict[str, Any]:
+    def _info(self, part_over: bool) -> dict[str, Any]:
         info: dict[str, Any] = {"lives": self._lives}
-        if self.settings.episodic_life:
-            info["life_lost"] = life_lost
+        if self._in_parts:
+            info["part_over"] = part_over
         return info

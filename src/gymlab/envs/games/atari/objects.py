@@ -93,6 +93,13 @@ def _pong_ball(ram: Any) -> Point:
     return (x, y) if ram[54] and ram[49] and y > 30 else None
 
 
+class ObjectSettings(ConsoleSettings):
+    """What `objects` can be told."""
+
+    episodic_point: bool = False
+    """As `episodic_life`, for a point of either side: who wins it counts then, not how soon the next begins."""
+
+
 class AtariObjects(Console):
     """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then, finer, how far the ball
     is from each paddle along the paddle's way; in Pong where and when it will be at each paddle, and the wheel; then
@@ -101,11 +108,13 @@ class AtariObjects(Console):
     `names` are the components. A velocity is the way since the last decision; 0 where an object has just appeared.
     """
 
-    Settings = ConsoleSettings  # its arguments
+    Settings = ObjectSettings  # its arguments
+    settings: ObjectSettings
 
     def __init__(self, env: gymnasium.Env[Any, Any], **given: Any) -> None:
         settings = parse(self.Settings, "objects", given)
         super().__init__(env, settings)
+        self._in_parts = settings.episodic_life or settings.episodic_point
         game = getattr(env.unwrapped, "_game", "")
         if game not in GAMES:
             raise UserError(f"wrapper 'objects' does not know the memory of '{game}': {suggestion(game, GAMES)}")
@@ -133,7 +142,9 @@ class AtariObjects(Console):
         serves = missing and self._now[[seen.name for seen in self.game.objects].index(missing)] is None
         done = self.play(self._fire if serves else self._choices[action])
         self._before, self._now = self._now, self.positions()
-        return self._observe(int(action)), done.reward, done.terminated, done.truncated, self._info(done.life_lost)
+        lost, scored = done.life_lost and self.settings.episodic_life, done.reward and self.settings.episodic_point
+        info = self._info(part_over=bool(lost or scored))
+        return self._observe(int(action)), done.reward, done.terminated, done.truncated, info
 
     def frame_done(self, frame: int) -> None:
         del frame
