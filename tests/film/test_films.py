@@ -27,7 +27,7 @@ from gymlab.runs import clips, files
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
-from gymlab.training.events import Checkpointed, Started
+from gymlab.training.events import Checkpointed, Ended, Started
 from gymlab.training.tensors import from_tensors
 from tests.running import assert_same_run, environment, gymlab
 
@@ -135,6 +135,28 @@ def test_of_the_policies_that_wait_the_newest_two_are_kept(solved_run, tmp_path,
     with pytest.raises(KeyError), Video(paths, Filming()) as video:
         fail(video)
     assert list(paths.videos.iterdir()) == []
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_member_of_a_group_is_filmed_at_its_end(solved_run, tmp_path, monkeypatch, interrupted):
+    monkeypatch.setenv("GYMLAB_VIDEO", "on")
+    paths = RunPaths(tmp_path / "run")
+    paths.root.mkdir()
+    shutil.copy(solved_run.recipe, paths.recipe)
+    checkpoint = next((solved_run.checkpoints).glob("[0-9]*"))
+    control = SimpleNamespace(interrupted=interrupted)
+    with Video(paths, Filming(max_steps=5, at_end=True)) as video:
+        video(Started(Clock()), control)
+        for number in range(5):
+            kinds = ("best",) if number < 4 else ("last",)
+            video(Checkpointed(Clock(updates=number, env_steps=100 * number), checkpoint, kinds, 0.0, 0), control)
+        assert video._recorder is None
+        assert [waiting.clock.env_steps for waiting in video._waiting] == [0, 300, 400]
+        video(Ended(Clock(updates=5, env_steps=500), "budget reached", "finished"), control)
+        assert video._recorder is None
+    found = {clip.env_steps: clip.kinds for clip in clips.scan(paths)}
+    assert found == ({} if interrupted else {0: ("first", "best"), 300: ("best",), 400: ("final",)})
+    assert not [path for path in paths.videos.iterdir() if files.TEMP_MARK in path.name]
 
 
 def test_a_recorder_does_not_outlive_its_parent(tmp_path):

@@ -107,7 +107,9 @@ class Session:
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
             judging(self.parts, paths, self.options.evaluator_cores) as judges,
-            make_video(self.recipe, paths, tracker.media, self.parts.together) as video,
+            make_video(
+                self.recipe, paths, tracker.media, together=self.parts.together, of_group=self.options.group is not None
+            ) as video,
         ):
             updates = self.parts.plan.updates
             record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)

@@ -1,7 +1,8 @@
 """Films of the policy at its first, best and final checkpoint, made by a process of its own while training goes on.
 
 Training never waits for it: of the policies that wait to be filmed the newest two are kept. At the end of a run it
-gets a little time to finish.
+gets a little time to finish. Members of a group are filmed at their end alone: a film takes a core for a second or two,
+and each has a member to train.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Filming:
     sampled: bool = False
     max_steps: int = 1000
     fps: int = 30  # at most
+    at_end: bool = False  # the first, the last best and the final policy, when the run is over
 
 
 class Waiting(NamedTuple):
@@ -78,7 +80,7 @@ class Video(Feature):
             return
         if isinstance(event, Started):
             clips.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
-            self._start()
+            self._begin()
         elif isinstance(event, Promoted):
             self._film(event.clock, event.path / POLICY, ("best",))
         elif isinstance(event, Checkpointed):
@@ -88,6 +90,8 @@ class Video(Feature):
         elif isinstance(event, Evaluated) and "evaluation" in self._filming.clips:
             self._film(event.clock, self._evaluated(event, control), ("evaluation",))
         elif isinstance(event, Ended):
+            if self._waiting and not control.interrupted:
+                self._start()
             self.finish(FINISH_SECONDS, lambda: control.interrupted)
         self._look()
 
@@ -98,18 +102,26 @@ class Video(Feature):
             return self._paths.checkpoints / str(event.clock.env_steps) / POLICY
         return tensors.encode(to_tensors(taken.policy))
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
         try:
             for folder in (self._paths.videos, self._paths.rollouts):
                 self._paths.inside(folder).mkdir(exist_ok=True)
-            self._recorder = Recorder(self._paths, self._filming)
         except (OSError, GymlabError) as error:
+            self._give_up(str(error))
+            return
+        if not self._filming.at_end:
+            self._start()
+
+    def _start(self) -> None:
+        try:
+            self._recorder = self._recorder or Recorder(self._paths, self._filming)
+        except OSError as error:
             self._give_up(str(error))
 
     def _film(self, clock: Clock, policy: Path | bytes, kinds: tuple[str, ...]) -> None:
         """Keep a policy for the recorder. One that waits already, or is filmed, is only called by another name too."""
         kinds = tuple(kind for kind in kinds if kind in self._filming.clips)
-        if not kinds or self._recorder is None:
+        if not kinds:
             return
         for place, other in enumerate(self._waiting):
             if other.clock.env_steps == clock.env_steps:
@@ -126,9 +138,11 @@ class Video(Feature):
             self._waiting.append(Waiting(self._kept(policy, clock), clock, kinds))
         except OSError as error:
             log.warning("the policy at %d env_steps is not filmed: %s", clock.env_steps, error)
-        while len(self._waiting) > MOST_WAITING:
-            self._waiting.popleft().policy.unlink(missing_ok=True)
-            self.dropped += 1
+        while len(self._waiting) > MOST_WAITING + self._filming.at_end:
+            spare = self._waiting[int(self._filming.at_end and "first" in self._waiting[0].kinds)]
+            self._waiting.remove(spare)
+            spare.policy.unlink(missing_ok=True)
+            self.dropped += not self._filming.at_end
 
     def _kept(self, policy: Path | bytes, clock: Clock) -> Path:
         """The policy under a name of its own: checkpoints are pruned."""
@@ -181,6 +195,7 @@ class Video(Feature):
     def _give_up(self, why: str) -> None:
         """The run goes on without films."""
         log.info("no more films: %s", why)
+        self._on = False
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.kill()
@@ -192,17 +207,19 @@ class Video(Feature):
 
     def finish(self, seconds: float, hurried: Callable[[], bool] = lambda: False) -> None:
         """Let the recorder film what waits, for a limited time, and end it."""
-        if self._recorder is None:
+        if not self._on:
             return
         began = time.monotonic()
         self._look()
         while self._recorder is not None and (self._at_work or self._waiting):
             left = began + (min(seconds, HURRY_SECONDS) if hurried() else seconds) - time.monotonic()
             if left <= 0:
-                self._give_up("there was no time for the last one: `gymlab video` makes it")
-            elif (told := self._recorder.told(min(left, 0.1))) is not None:
+                break
+            if (told := self._recorder.told(min(left, 0.1))) is not None:
                 self._hear(told)
                 self._look()
+        if self._at_work or self._waiting:
+            self._give_up("there was no time for them: `gymlab video` makes one")
         if self._recorder is not None:
             self._recorder.kill()
             self._recorder = None
