@@ -15,6 +15,7 @@ def make_video(
     """Films of a run, each announced with the clocks of its policy; none where too many run `together`."""
     wanted = recipe.video
     clips = wanted.clips if together <= MOST_TOGETHER else ()
-    at_end = of_group and "evaluation" not in clips  # where every evaluation is wanted, they cannot wait so long
+    # Runs of one process would wait for each other's films, and films of every evaluation cannot wait so long.
+    at_end = of_group and together == 1 and "evaluation" not in clips
     filming = Filming(clips, recipe.eval.seed, wanted.sampled, wanted.clip_steps, wanted.fps, at_end)
     return Video(paths, filming, announce)
