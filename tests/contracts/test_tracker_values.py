@@ -184,13 +184,11 @@ def test_sinks_that_raise_hang_or_are_slow_change_nothing_in_the_run(folder, mon
 
     paths = RunPaths(folder / "runs/troubled")
     sinks = [Memory(fail), Memory(lambda call: time.sleep(60)), Memory(lambda call: time.sleep(0.05))]
-    began = time.monotonic()
     training(folder, "alone", Tracker([]))
-    alone_seconds = time.monotonic() - began
     monkeypatch.setattr("gymlab.trackers.feature.FINISH_SECONDS", 1.0)
     began = time.monotonic()
     training(folder, "troubled", Tracker([Follower(sink, paths) for sink in sinks]))
-    assert time.monotonic() - began < 1.0 + 3 * alone_seconds
+    assert time.monotonic() - began < 20  # a minute where it waited for the one that hangs
     assert_same_run(folder / "runs/alone", folder / "runs/troubled")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 
@@ -10,8 +11,9 @@ import pytest
 
 from gymlab.core.errors import RunError, UserError
 from gymlab.queue.jobs import Job, Limits, Wish, verdict
-from gymlab.queue.runner import Runner, ensure_runner
+from gymlab.queue.runner import DESCRIPTOR, PARENT, Runner, ensure_runner
 from tests.queue.waiting import kill, small_job, states, told, until
+from tests.running import environment
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the queue needs Linux or macOS")
 
@@ -96,6 +98,17 @@ def test_a_killed_runner_leaves_its_jobs_alone_and_the_next_one_finds_them(queue
     until(lambda: set(states(queue).values()) == {"done"})
     assert sorted(told(folder)) == sorted(f"{word} {name}" for name in "abc" for word in ("begin", "end"))
     assert [job.attempts for job in queue.jobs()] == [1, 1, 1]
+
+
+def test_a_job_whose_runner_was_killed_before_it_was_written_down_has_not_begun(queue, folder):
+    (job,) = queue.add(small_job(folder, "a"))
+    nobody = {DESCRIPTOR: "0", PARENT: "0"}
+    program = [sys.executable, "-m", "gymlab.queue.process", str(queue.root), job.id]
+    assert subprocess.run(program, env=environment(**nobody), check=False).returncode == 1
+    assert (states(queue), told(folder)) == ({"a": "waiting"}, [])
+    ensure_runner(queue)
+    until(lambda: states(queue) == {"a": "done"})
+    assert told(folder) == ["begin a", "end a"]
 
 
 def test_a_job_that_ends_while_no_runner_lives_starts_one_and_its_exit_code_is_known(queue, folder):

@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from gymlab.queue.jobs import Job
-from gymlab.queue.runner import DESCRIPTOR, ensure_runner
+from gymlab.queue.runner import DESCRIPTOR, PARENT, ensure_runner
 from gymlab.queue.store import Queue
 from gymlab.runs import files
 from gymlab.runs.lock import lock_holder
@@ -21,12 +22,15 @@ from gymlab.runs.paths import RunPaths
 
 _BACKGROUND = "--in-background"  # as cli/detach.py has it: the output becomes a file, so it loses its secrets
 _TIMED_OUT = 124
+_NOTED_SECONDS = 0.01  # between looks at the queue
 
 
 def main(runs_root: str, job_id: str) -> int:
     """Do the job; its exit code."""
     queue = Queue(Path(runs_root))
-    job = queue.find(job_id)
+    job = _noted(queue, job_id, int(os.environ.pop(PARENT)))
+    if job is None:
+        return 1  # it still waits, for the next runner
     lock = int(os.environ.pop(DESCRIPTOR))
     os.set_inheritable(lock, False)  # it ends with us, not with what we start
     code = 1
@@ -37,6 +41,18 @@ def main(runs_root: str, job_id: str) -> int:
         os.close(lock)
         ensure_runner(queue)  # the one that started us may have been killed
     return code
+
+
+def _noted(queue: Queue, job_id: str, runner: int) -> Job | None:
+    """The job, once its runner has written down that this process does it; None where it was killed before that."""
+    while True:
+        orphaned = os.getppid() != runner
+        job = queue.find(job_id)
+        if job.pid == os.getpid():
+            return job
+        if orphaned:
+            return None
+        time.sleep(_NOTED_SECONDS)
 
 
 def arguments(queue: Queue, job: Job) -> list[str]:

@@ -22,6 +22,7 @@ from gymlab.runs.logs import open_append, plain
 from gymlab.runs.status import now
 
 DESCRIPTOR = "GYMLAB_QUEUE_LOCK"  # tells a job's process which descriptor holds its lock
+PARENT = "GYMLAB_QUEUE_RUNNER"  # and who has started it
 _POLL_SECONDS = 0.2
 _BEAT_SECONDS = 5.0
 _TOLD_LETTERS = 300
@@ -182,7 +183,7 @@ def start_process(queue: Queue, job: Job) -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "gymlab.queue.process", str(queue.root), job.id], cwd=_folder(job),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,),
-                env={**os.environ, "GYMLAB_RUNS": str(queue.root), DESCRIPTOR: str(lock)},
+                env={**os.environ, "GYMLAB_RUNS": str(queue.root), DESCRIPTOR: str(lock), PARENT: str(os.getpid())},
             )  # fmt: skip
         finally:
             os.close(log)
