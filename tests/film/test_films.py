@@ -113,12 +113,18 @@ def test_the_best_film_is_named_when_a_run_is_shown(solved_run, cli):
     assert str(clips.best_clip(solved_run).path) in cli("runs", "show", solved_run.root).out
 
 
-def test_of_the_policies_that_wait_the_newest_two_are_kept(solved_run, tmp_path, monkeypatch):
+@pytest.fixture
+def unfilmed(solved_run, tmp_path, monkeypatch):
+    """A run of which nothing is filmed yet, and a checkpoint to film."""
     monkeypatch.setenv("GYMLAB_VIDEO", "on")
     paths = RunPaths(tmp_path / "run")
     paths.root.mkdir()
     shutil.copy(solved_run.recipe, paths.recipe)
-    checkpoint = next((solved_run.checkpoints).glob("[0-9]*"))
+    return paths, next(solved_run.checkpoints.glob("[0-9]*"))
+
+
+def test_of_the_policies_that_wait_the_newest_two_are_kept(unfilmed):
+    paths, checkpoint = unfilmed
     control = SimpleNamespace(interrupted=False)
 
     def fail(video):
@@ -138,12 +144,8 @@ def test_of_the_policies_that_wait_the_newest_two_are_kept(solved_run, tmp_path,
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_member_of_a_group_is_filmed_at_its_end(solved_run, tmp_path, monkeypatch, interrupted):
-    monkeypatch.setenv("GYMLAB_VIDEO", "on")
-    paths = RunPaths(tmp_path / "run")
-    paths.root.mkdir()
-    shutil.copy(solved_run.recipe, paths.recipe)
-    checkpoint = next((solved_run.checkpoints).glob("[0-9]*"))
+def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
+    paths, checkpoint = unfilmed
     control = SimpleNamespace(interrupted=interrupted)
     with Video(paths, Filming(max_steps=5, at_end=True)) as video:
         video(Started(Clock()), control)

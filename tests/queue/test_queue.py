@@ -101,14 +101,15 @@ def test_a_killed_runner_leaves_its_jobs_alone_and_the_next_one_finds_them(queue
 
 
 def test_a_job_whose_runner_was_killed_before_it_was_written_down_has_not_begun(queue, folder):
-    (job,) = queue.add(small_job(folder, "a"))
+    (job,) = queue.add(small_job(folder, "a", "go"))
     nobody = {DESCRIPTOR: "0", PARENT: "0"}
     program = [sys.executable, "-m", "gymlab.queue.process", str(queue.root), job.id]
-    assert subprocess.run(program, env=environment(**nobody), check=False).returncode == 1
-    assert (states(queue), told(folder)) == ({"a": "waiting"}, [])
-    ensure_runner(queue)
+    assert subprocess.run(program, env=environment(**nobody), check=False, timeout=60).returncode == 1
+    until(lambda: "begin a" in told(folder))  # by the runner that it has started instead
+    (folder / "go").touch()
     until(lambda: states(queue) == {"a": "done"})
     assert told(folder) == ["begin a", "end a"]
+    assert queue.find(job.id).attempts == 1
 
 
 def test_a_job_that_ends_while_no_runner_lives_starts_one_and_its_exit_code_is_known(queue, folder):

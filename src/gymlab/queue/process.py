@@ -28,10 +28,11 @@ _NOTED_SECONDS = 0.01  # between looks at the queue
 def main(runs_root: str, job_id: str) -> int:
     """Do the job; its exit code."""
     queue = Queue(Path(runs_root))
-    job = _noted(queue, job_id, int(os.environ.pop(PARENT)))
+    job, lock = _noted(queue, job_id, int(os.environ.pop(PARENT))), int(os.environ.pop(DESCRIPTOR))
     if job is None:
-        return 1  # it still waits, for the next runner
-    lock = int(os.environ.pop(DESCRIPTOR))
+        os.close(lock)
+        ensure_runner(queue)  # for which it still waits
+        return 1
     os.set_inheritable(lock, False)  # it ends with us, not with what we start
     code = 1
     try:
