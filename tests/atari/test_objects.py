@@ -181,6 +181,26 @@ def test_where_and_when_the_ball_will_be_at_a_paddle() -> None:
     assert ahead("player", None, (114, 110)) == ahead("player", (114, 100), (114, 110)) == [0.0, 1.0]
 
 
+def test_edges_tell_to_the_pixel_where_on_the_paddle_the_ball_will_be() -> None:
+    env = made(PONG, edges=True)
+    env.reset(seed=0)
+    names = [f"ball_{what}_{where}" for where in ("player", "stop") for what in ("on", "beyond")]
+    assert env.observation_space.shape == (made(PONG).observation_space.shape[0] + 4,)
+
+    def edges(turned: float, before: Any, ball: Any, player: Any = (140.0, 104.0)) -> list[float]:
+        env._turned = turned
+        return told(env, names, [player, None, before], [player, None, ball])
+
+    # In 3 decisions the ball is at column 139, a pixel into the paddle, its middle in row 110 - 3 x 2 + 2 = 106. The
+    # paddle's middle is in row 112 now; with the wheel in its middle it will stop 8 higher. 10 rows are still a hit.
+    assert edges(0.0, (107, 112), (115, 110)) == pytest.approx([-6 / 10, -1.0, 2 / 10, -1.0])
+    # Two frames further it will stop 11.44 lower: the ball passes 9.44 above its middle, just on it; one more, and not.
+    assert edges(2.0, (107, 112), (115, 110)) == pytest.approx([-6 / 10, -1.0, -9.44 / 10, -0.56 / 4])
+    assert edges(2.2, (107, 112), (115, 110))[2:] == pytest.approx([-1.0, (10.584 - 10) / 4])
+    assert edges(0.0, (115, 112), (107, 110)) == edges(0.0, None, (107, 110)) == [0.0] * 4  # away, just there
+    assert edges(0.0, (107, 112), (115, 110), player=None) == [0.0] * 4
+
+
 @pytest.mark.parametrize(("y", "found"), [(100, 100), (31, 31), (20, 42), (192, 192), (200, 184), (-140, 182)])
 def test_walls_throw_the_ball_back(y: float, found: float) -> None:
     assert _between(y, 31, 192) == found  # -140: 171 past the upper wall, of which 161 lead to the lower one
@@ -313,7 +333,7 @@ def test_every_value_is_in_the_record_of_the_stack() -> None:
     record = made(PONG, repeat_action_probability=0.0)._saved_kwargs
     assert record == {
         "frameskip": 4, "repeat_action_probability": 0.0, "noop_max": 30, "fire_reset": True, "episodic_life": False,
-        "episodic_point": False, "full_action_space": False,
+        "episodic_point": False, "edges": False, "full_action_space": False,
     }  # fmt: skip
     assert made(PONG)._saved_kwargs["repeat_action_probability"] == 0.25  # as registered
     old = made("PongNoFrameskip-v4")._saved_kwargs
@@ -327,6 +347,8 @@ def test_starts_are_spread_over_the_idle_frames() -> None:
 
 
 def test_what_cannot_be_done_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="edges: true: 'breakout' has none that are known"):
+        made(BREAKOUT, edges=True)
     with pytest.raises(UserError, match="unknown argument 'stickyness'"):
         made(PONG, stickyness=1)
     with pytest.raises(UserError, match=r"repeat_action_probability=1.5: Input should be less than 1"):

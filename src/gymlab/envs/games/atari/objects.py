@@ -84,6 +84,7 @@ def breakout() -> Game:
 GAMES = {"pong": pong, "breakout": breakout}
 _CENTRE, _HALF = {"x": 80.0, "y": 114.0}, {"x": 80.0, "y": 96.0}
 _NEAR = 24.0  # pixels between the middles of ball and paddle that count as 1: a hit is within 10
+_FINE = 4.0  # pixels beyond a paddle's end that count as 1
 _SOON = 8.0  # decisions until the ball is at a paddle that count as 1
 _TURNS = (790_196 - 27_450) / 2 / 23_000  # frames that turn ALE's wheel from the middle to either end
 
@@ -98,6 +99,9 @@ class ObjectSettings(ConsoleSettings):
 
     episodic_point: bool = False
     """As `episodic_life`, for a point of either side: who wins it counts then, not how soon the next begins."""
+    edges: bool = False
+    """In Pong, to the pixel: where on the paddle the ball will be, and by how much it will miss; as the paddle stands
+    and as it will stop."""
 
 
 class AtariObjects(Console):
@@ -119,12 +123,14 @@ class AtariObjects(Console):
         if game not in GAMES:
             raise UserError(f"wrapper 'objects' does not know the memory of '{game}': {suggestion(game, GAMES)}")
         self.game = GAMES[game]()
+        if settings.edges and not (self.game.wheel and self.game.walls):
+            raise UserError(f"wrapper 'objects', edges: true: '{game}' has none that are known: leave it out")
         by_name = {action.name: action for action in self.actions}
         self._choices = [by_name[name] for name in self.game.actions]
         self._before: list[Point] = []
         self._now: list[Point] = []
         self._turned = 0.0  # the wheel, in frames from its middle
-        self.names = _names(self.game)
+        self.names = _names(self.game, settings.edges)
         self.action_labels = self.game.labels
         self.action_space = spaces.Discrete(len(self._choices))
         self.observation_space = spaces.Box(-1.0, 1.0, (len(self.names),), np.float32)
@@ -171,9 +177,11 @@ class AtariObjects(Console):
         numbers += [self._from_paddle(i) for i in paddles]
         if self.game.walls:
             for i in paddles:
-                numbers += self._ahead(i, self.game.walls)
+                numbers += self._ahead(i)
         if self.game.wheel:
             numbers += self._wheel(self.game.wheel)
+            if self.settings.edges:
+                numbers += self._edges(self.game.wheel)
         numbers += [float(action == i) for i in range(len(self._choices))]
         return np.clip(np.array(numbers, np.float32), -1.0, 1.0)
 
@@ -185,26 +193,47 @@ class AtariObjects(Console):
         i = "xy".index(seen.axes)
         return (ball[i] - paddle[i] + (self.game.objects[-1].extent[i] - seen.extent[i]) / 2) / _NEAR
 
-    def _ahead(self, which: int, walls: tuple[float, float]) -> tuple[float, float]:
+    def _ahead(self, which: int) -> tuple[float, float]:
         """How far from the paddle's middle the ball will cross its line, and when; (0, 1) while it flies elsewhere."""
-        paddle, before, ball = self._now[which], self._before[-1], self._now[-1]
-        if paddle is None or before is None or ball is None or ball[0] == before[0]:
+        seen, paddle, crossing = self.game.objects[which], self._now[which], self._crossing(which)
+        if paddle is None or crossing is None:
             return 0.0, 1.0
+        y, decisions = crossing
+        return (y - paddle[1] - seen.extent[1] / 2) / _NEAR, decisions / _SOON
+
+    def _crossing(self, which: int, deep: float = 0.0) -> tuple[float, float] | None:
+        """The row of the ball's middle where it is so many pixels past the paddle's line, and in how many decisions."""
+        paddle, before, ball = self._now[which], self._before[-1], self._now[-1]
+        if paddle is None or before is None or ball is None or ball[0] == before[0] or self.game.walls is None:
+            return None
         seen, extent = self.game.objects[which], self.game.objects[-1].extent
         vx, vy = ball[0] - before[0], ball[1] - before[1]
-        line = paddle[0] - extent[0] if vx > 0 else paddle[0] + seen.extent[0]
+        line = paddle[0] - extent[0] + deep if vx > 0 else paddle[0] + seen.extent[0] - deep
         decisions = (line - ball[0]) / vx
         if decisions < 0:
-            return 0.0, 1.0
-        y = _between(ball[1] + vy * decisions, *walls)
-        return (y - paddle[1] + (extent[1] - seen.extent[1]) / 2) / _NEAR, decisions / _SOON
+            return None
+        return _between(ball[1] + vy * decisions, *self.game.walls) + extent[1] / 2, decisions
 
     def _wheel(self, wheel: Wheel) -> tuple[float, float]:
         """How far it is turned, and how far the paddle is from where it is bound to stop."""
         paddle, axis = self._now[0], self.game.objects[0].axes
-        stop = wheel.middle + wheel.pixels * self._turned
-        lag = 0.0 if paddle is None else stop - paddle["xy".index(axis)]
+        lag = 0.0 if paddle is None else self._stop(wheel) - paddle["xy".index(axis)]
         return self._turned / _TURNS, lag / _NEAR
+
+    def _edges(self, wheel: Wheel) -> list[float]:
+        """For the paddle as it stands and as it will stop: where the ball will be on it, and how far beyond its end."""
+        paddle, crossing = self._now[0], self._crossing(0, deep=1.0)
+        if paddle is None or crossing is None:
+            return [0.0] * 4
+        tall = self.game.objects[0].extent[1]
+        reach, told = (tall + self.game.objects[-1].extent[1]) / 2, []
+        for top in (paddle[1], self._stop(wheel)):
+            off = crossing[0] - top - tall / 2
+            told += [off / reach, (abs(off) - reach) / _FINE]
+        return told
+
+    def _stop(self, wheel: Wheel) -> float:
+        return wheel.middle + wheel.pixels * self._turned
 
 
 def _between(y: float, low: float, high: float) -> float:
@@ -213,7 +242,7 @@ def _between(y: float, low: float, high: float) -> float:
     return low + min(way, 2 * (high - low) - way)
 
 
-def _names(game: Game) -> tuple[str, ...]:
+def _names(game: Game, edges: bool) -> tuple[str, ...]:
     names: list[str] = []
     for seen in game.objects:
         names += [f"{seen.name}_{axis}" for axis in seen.axes]
@@ -225,4 +254,6 @@ def _names(game: Game) -> tuple[str, ...]:
         names += [f"ball_{what}_{paddle}" for paddle in paddles for what in ("meets", "reaches")]
     if game.wheel:
         names += ["wheel", f"{game.objects[0].name}_lag"]
+        if edges:
+            names += [f"ball_{what}_{where}" for where in ("player", "stop") for what in ("on", "beyond")]
     return (*names, *(f"last_{label}" for label in game.labels))
