@@ -197,8 +197,30 @@ def test_edges_tell_to_the_pixel_where_on_the_paddle_the_ball_will_be() -> None:
     # Two frames further it will stop 11.44 lower: the ball passes 9.44 above its middle, just on it; one more, and not.
     assert edges(2.0, (107, 112), (115, 110)) == pytest.approx([-6 / 10, -1.0, -9.44 / 10, -0.56 / 4])
     assert edges(2.2, (107, 112), (115, 110))[2:] == pytest.approx([-1.0, (10.584 - 10) / 4])
-    assert edges(0.0, (115, 112), (107, 110)) == edges(0.0, None, (107, 110)) == [0.0] * 4  # away, just there
+    assert edges(0.0, (115, 112), (107, 110)) == edges(0.0, None, (107, 110)) == [0.0] * 4  # away; just there
     assert edges(0.0, (107, 112), (115, 110), player=None) == [0.0] * 4
+
+
+def test_a_ball_is_hit_where_it_is_not_beyond_an_edge() -> None:
+    env, rng, hits, misses = made(PONG, edges=True, repeat_action_probability=0.0), np.random.default_rng(0), [], []
+    soon, on, beyond = (env.names.index(f"ball_{name}") for name in ("reaches_player", "on_stop", "beyond_player"))
+    (obs, _), said, aim = env.reset(seed=0), None, 0.0
+    for _ in range(6_000):
+        off = obs[on] * 10 - aim
+        still = not 2 < obs[soon] * 8 < 8 or abs(off) < 4
+        obs, _, terminated, truncated, _ = env.step(0 if still else DOWN if off > 0 else UP)
+        if obs[soon] < 1:
+            said = obs[beyond] * 4
+        elif said is not None:  # it was there: has it passed the paddle, or does it fly back?
+            ball, back = env.positions()[-1], obs[env.names.index("ball_vx")] < 0
+            if ball is None or ball[0] > 144 or back:
+                (hits if back else misses).append(float(said))
+                said, aim = None, float(rng.uniform(-14, 14))
+        if terminated or truncated:
+            (obs, _), said = env.reset(), None
+    assert min(len(hits), len(misses)) > 30
+    assert min(misses) >= 0
+    assert sum(said > 0 for said in hits) <= 0.1 * len(hits)  # a steep ball may still meet the paddle's side
 
 
 @pytest.mark.parametrize(("y", "found"), [(100, 100), (31, 31), (20, 42), (192, 192), (200, 184), (-140, 182)])
