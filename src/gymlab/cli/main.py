@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -118,8 +120,19 @@ def _with_optional_values(words: list[str]) -> list[str]:
     return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]
 
 
-def _leave(code: object) -> NoReturn:
-    """End without the interpreter's tidying up."""
+def leave(code: object) -> NoReturn:
+    """End as the interpreter would, but for freeing one by one what the system takes back at once: that takes JAX half
+    a second. Where somebody still works or watches, the interpreter ends it.
+    """
+    busy = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.current_thread())
+    if busy or sys.getprofile() or sys.gettrace() or isinstance(code, str):
+        sys.exit(code)  # type: ignore[arg-type]
+    atexit._run_exitfuncs()
+    _end(0 if code is None else code)
+
+
+def _end(code: object) -> NoReturn:
+    """End without any tidying up."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -146,7 +159,7 @@ def main() -> None:
         sys.exit(130)
     except SystemExit as ended:
         if getattr(ended, "at_once", False):
-            _leave(ended.code)
+            _end(ended.code)
         raise
     except BrokenPipeError:
         sys.exit(0)
