@@ -70,13 +70,14 @@ def drift() -> dict[str, float]:
 
 
 def measure() -> dict[str, Any]:
-    grown: dict[str, dict[str, float]] = {}
-    for axis, values in AXES.items():
-        grown[axis] = {}
-        for value in values:
-            found = seconds_per_update({**BASE, axis: value})
-            grown[axis][str(value)] = found
-            print(f"{axis}={value}: {found * 1e3:.2f} ms per update", flush=True)
+    """Every size twice, in turns, and the quicker of the two: whatever else the machine does only makes it slower."""
+    grown: dict[str, dict[str, float]] = {axis: {} for axis in AXES}
+    for _ in range(2):
+        for axis, values in AXES.items():
+            for value in values:
+                took = seconds_per_update({**BASE, axis: value})
+                grown[axis][str(value)] = min(took, grown[axis].get(str(value), took))
+                print(f"{axis}={value}: {took * 1e3:.2f} ms per update", flush=True)
     found = {"base": BASE, "seconds_per_update": grown, "drift": drift()}
     print(f"over {LONG} env steps: {found['drift']}", flush=True)
     return found
@@ -92,6 +93,8 @@ def picture(found: dict[str, Any]) -> None:
         pane.loglog(x, y, "o-", color="tab:blue")
         pane.loglog(x, y[-1] * x / x[-1], color="0.8", zorder=0)
         pane.set_xlabel(axis)
+        pane.set_xticks(x, list(costs))
+        pane.set_xticks([], minor=True)
         pane.grid(alpha=0.3)
     panes[0].set_ylabel("ms per update")
     PICTURE.parent.mkdir(exist_ok=True)
