@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 
@@ -28,3 +30,13 @@ def test_the_interpreter_ends_it_where_somebody_still_works_or_watches() -> None
     code, said, _ = ended(f"{SAYS}{watches}")
     assert (code, said.startswith("said "), "at once" in said) == (3, True, False)
     assert ended(SAYS, "'why'") == (1, "said freed\n", "why\n")
+
+
+def test_what_cannot_be_said_is_no_success_and_nobody_listening_is_no_failure() -> None:
+    script = "from gymlab.cli.main import leave; import sys; print('said'); leave(0)"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    for command, code in (("exec {} -c {} > /dev/full", 120), ("exec {} -c {} >&-", 0)):
+        line = command.format(shlex.quote(sys.executable), shlex.quote(script))
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60, check=False, env=buffered)
+        assert done.returncode == code, done.stderr
+        assert ("No space left" in done.stderr) == bool(code)

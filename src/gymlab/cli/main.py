@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from typing import Annotated, NoReturn
 
@@ -128,15 +127,19 @@ def leave(code: object) -> NoReturn:
     if busy or sys.getprofile() or sys.gettrace() or isinstance(code, str):
         sys.exit(code)  # type: ignore[arg-type]
     atexit._run_exitfuncs()
-    _end(0 if code is None else code)
+    if not _all_said():
+        sys.exit(code)  # type: ignore[arg-type] # which tells what could not be written
+    os._exit(code if isinstance(code, int) else 0)
 
 
-def _end(code: object) -> NoReturn:
-    """End without any tidying up."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code if isinstance(code, int) else 1)
+def _all_said() -> bool:
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed before we began
+                stream.flush()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @cache
@@ -159,7 +162,8 @@ def main() -> None:
         sys.exit(130)
     except SystemExit as ended:
         if getattr(ended, "at_once", False):
-            _end(ended.code)
+            _all_said()
+            os._exit(ended.code if isinstance(ended.code, int) else 1)
         raise
     except BrokenPipeError:
         sys.exit(0)
