@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ def test_the_interpreter_ends_it_where_somebody_still_works_or_watches() -> None
     assert ended(SAYS, "'why'") == (1, "said freed\n", "why\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_what_cannot_be_said_is_no_success_and_nobody_listening_is_no_failure() -> None:
     script = "from gymlab.cli.main import leave; import sys; print('said'); leave(0)"
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
