@@ -24,7 +24,8 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Speed",
         "",
-        "Written by `make bench`: what is compared was measured in one run, interleaved: same env, hyperparameters (RL-Zoo's), budget; "
+        "Written by `make bench`: what is compared was measured in one run, interleaved: same env, hyperparameters "
+        "(RL-Zoo's), budget; "
         f"medians of {facts['repeats']}, lowest and highest in brackets. gymlab runs with statistics, recording, "
         "the event stream and checkpoints on; evaluation is a column of its own and is not in the speed.",
         "",

@@ -194,7 +194,7 @@ def test_edges_tell_to_the_pixel_where_on_the_paddle_the_ball_will_be() -> None:
     # In 3 decisions the ball is at column 139, a pixel into the paddle, its middle in row 110 - 3 x 2 + 2 = 106. The
     # paddle's middle is in row 112 now; with the wheel in its middle it will stop 8 higher. 10 rows are still a hit.
     assert edges(0.0, (107, 112), (115, 110)) == pytest.approx([-6 / 10, -1.0, 2 / 10, -1.0])
-    # Two frames further it will stop 11.44 lower: the ball passes 9.44 above its middle, just on it; a little more, and not.
+    # Two frames further it will stop 11.44 lower: the ball passes 9.44 above its middle, just on it; then not.
     assert edges(2.0, (107, 112), (115, 110)) == pytest.approx([-6 / 10, -1.0, -9.44 / 10, -0.56 / 4])
     assert edges(2.2, (107, 112), (115, 110))[2:] == pytest.approx([-1.0, (10.584 - 10) / 4])
     assert edges(0.0, (115, 112), (107, 110)) == edges(0.0, None, (107, 110)) == [0.0] * 4  # away; just there
