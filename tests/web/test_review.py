@@ -84,7 +84,7 @@ def test_without_a_model_the_text_is_copied(chrome, runs):
         tab.get_by_text("no model is configured").wait_for()
         tab.get_by_role("tabpanel").get_by_role("button", name="Copy").click()
         tab.get_by_text("The text copied").wait_for()
-        copied = tab.evaluate("navigator.clipboard.readText()")
+        copied = tab.wait_for_function("navigator.clipboard.readText()").json_value()  # it is written a moment later
     assert "## Settings of the algorithm" in copied
     assert "> ppo.learning_rate = lin_1e-3" in copied
     assert "## Alerts" in copied
