@@ -80,10 +80,8 @@ def orderly(when: str = "before training began") -> Iterator[None]:
 
     `when` completes what is said where a signal ends it early.
     """
-    from gymlab.experiment.jax_setup import share_one_heap
     from gymlab.experiment.signals import Interrupted, guard_process
 
-    share_one_heap()
     terminal = Terminal()
     try:
         with _left_in_order(terminal), guard_process(terminal.restore) as interrupts:

@@ -38,6 +38,7 @@ from gymlab.rollout.compiled import CompiledCollector
 from gymlab.rollout.evaluate import Abandon, Evaluation, Evaluator
 from gymlab.rollout.host import HostCollector, OnStep
 from gymlab.training.agent import Agent
+from gymlab.training.compiling import compile_seconds
 from gymlab.training.contract import Program
 from gymlab.training.looks import Looks
 from gymlab.training.loop import Plan
@@ -78,6 +79,7 @@ class Parts:
     together: int = 1  # runs in one vmapped program
     examiners: Examiners | None = None  # evaluation processes that they share
     trackers: tuple[str, ...] = ()  # where copies go, for the first line
+    compiled: float = field(default_factory=compile_seconds)  # seconds spent compiling before these parts were
 
     @property
     def rollout_bytes(self) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
-from gymlab.envs.make import split_wrappers
+from gymlab.envs.engines.rows import RowsEngine, rows_of
+from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.ports.catalogue import find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.slots import Factory
@@ -97,12 +99,19 @@ def _vectorization(recipe: Recipe, factory: Factory | None) -> tuple[str, str]:
     return choose_vectorization(recipe.env, recipe.n_envs, recipe.imports)
 
 
-def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine]:
-    def make(n_envs: int, seed: int) -> GymnasiumEngine:
+def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine | RowsEngine]:
+    """Engines that play evaluation episodes; equal ones where an env has a NumPy twin, only sooner."""
+    settings = evaluation_settings(recipe.env)
+    twin = cache(lambda: rows_of(settings))  # looked for when there is something to evaluate
+
+    def make(n_envs: int, seed: int) -> GymnasiumEngine | RowsEngine:
         if factory is not None:
             raise UserError("an env given as a Python object cannot be evaluated on the side: give its id or its class")
-        settings = evaluation_settings(recipe.env)
-        return GymnasiumEngine(settings, n_envs, seed, evaluation=True, imports=recipe.imports)
+        import_all(recipe.imports)
+        found = twin()
+        if found is not None:
+            return RowsEngine(found[0], settings, found[1], n_envs, seed)
+        return GymnasiumEngine(settings, n_envs, seed, evaluation=True)
 
     return make
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.runs.files import atomic
-
-_M_ARENA_MAX = -8  # of malloc.h
 
 
 def set_up_jax(cache: Path) -> None:
@@ -27,7 +22,6 @@ def set_up_jax(cache: Path) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     _keep_cache_whole()
-    share_one_heap()
 
 
 def _keep_cache_whole() -> None:
@@ -43,16 +37,6 @@ def _keep_cache_whole() -> None:
                 file.write(value)
 
     LRUCache.put = put  # type: ignore[method-assign,assignment]
-
-
-def share_one_heap() -> None:
-    """glibc gives every thread a heap of its own, and XLA starts many that hardly use theirs: 10 MB for nothing.
-
-    To be called before there is a second thread.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from gymlab.experiment.build import Parts
@@ -18,6 +19,8 @@ from gymlab.runs.checkpoints import promote
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.platform import usable_cores
 from gymlab.training.events import Feature
+from gymlab.training.program import CompiledProgram
+from gymlab.training.state import TrainState
 
 ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
 
@@ -46,8 +49,13 @@ def goal_of(recipe: Recipe) -> float | None:
 
 
 @contextmanager
-def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None) -> Iterator[list[Feature]]:
-    """The judging features of a run; leaving ends what they started. `cores`: for evaluation, if not all of ours."""
+def judging(
+    parts: Parts, state: TrainState, paths: RunPaths, cores: tuple[int, ...] | None = None
+) -> Iterator[list[Feature]]:
+    """The judging features of a run that begins with `state`; leaving ends what they started.
+
+    `cores`: for evaluation, if not all of ours.
+    """
     recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
     wanted = None if parts.full_budget else goal_of(recipe)
     period, last = parts.period(recipe.eval.every, recipe.eval.warmup), parts.plan.updates
@@ -55,9 +63,11 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None)
         evaluate: Feature
         aside = evaluates_aside(recipe)
         goal = Goal(wanted if aside and stop.confirm else None, stop.solved_by)
-        here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate)
-        desk = None if parts.examiners is None else parts.examiners.desk(recipe, goal, here)
+        shared = parts.examiners
+        here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate) if aside or shared else None
+        desk = None if shared is None or here is None else shared.desk(recipe, goal, here)
         if aside:
+            assert here is not None
             evaluate = EvaluateAside(
                 desk or leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
                 period,
@@ -69,6 +79,8 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None)
             )
         else:
             run = parts.evaluate if desk is None else desk.evaluate
+            if desk is None and isinstance(parts.program, CompiledProgram):
+                leaving.callback(_preparing(parts, state).join)
             evaluate = Evaluate(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
             evaluate,
@@ -79,6 +91,20 @@ def judging(parts: Parts, paths: RunPaths, cores: tuple[int, ...] | None = None)
             ),
             Stop(_limits(recipe, wanted, full_budget=parts.full_budget)),
         ]
+
+
+def _preparing(parts: Parts, state: TrainState) -> threading.Thread:
+    """Compiles what evaluation needs while the updates are compiled and the first ones made, both without Python."""
+    settings, policy, obs = parts.recipe.eval, parts.agent.policy(state), state.groups[0].obs
+
+    def prepare() -> None:
+        with suppress(Exception):  # what is wrong is told where it matters: by the evaluation
+            for episodes in (settings.episodes, settings.final_episodes):
+                parts.evaluator.prepare(policy, obs, episodes, settings.max_envs)
+
+    thread = threading.Thread(target=prepare, name="evaluation is prepared")
+    thread.start()
+    return thread
 
 
 def _limits(recipe: Recipe, wanted: float | None, *, full_budget: bool) -> Limits:

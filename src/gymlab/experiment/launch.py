@@ -55,7 +55,7 @@ def train(
     parts = make(recipe, options.seed)
     try:
         notes = list(parts.notes)
-        state = parts.program.start(options.seed)
+        state = parts.program.start(options.seed, ahead=True)
         check_room(runs_root, room_of(parts, state))
         with (
             disk_faults_told(),
@@ -167,7 +167,7 @@ def _begin_again(
         notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
         session = Session(parts, store, options, watchers)
         announce(parts, notes)
-        return session.run(parts.program.start(options.seed), Start(notes=tuple(notes)))
+        return session.run(parts.program.start(options.seed, ahead=True), Start(notes=tuple(notes)))
     finally:
         parts.program.close()
 
@@ -195,7 +195,7 @@ def with_policy(parts: Parts, state: TrainState, tensors: Tensors) -> TrainState
 
 
 def _load(parts: Parts, loaded: Loaded, seed: int, *, optimizer: bool) -> tuple[TrainState, list[str]]:
-    begun = parts.program.start(seed)
+    begun = parts.program.start(seed, ahead=True)
     state, reasons = parts.program.load(begun, loaded.state)
     if not optimizer:
         algorithm = parts.agent.algorithm

@@ -106,7 +106,7 @@ class Session:
             LogFile(paths.log, self._opening(start)) as log_file,
             self._tracker as tracker,  # left after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            judging(self.parts, paths, self.options.evaluator_cores) as judges,
+            judging(self.parts, state, paths, self.options.evaluator_cores) as judges,
             make_video(
                 self.recipe, paths, tracker.media, together=self.parts.together, of_group=self.options.group is not None
             ) as video,
@@ -164,7 +164,7 @@ class Session:
     def _features(self, record: Record) -> list[Feature]:
         recipe, parts = self.recipe, self.parts
         return [
-            Measure(parts.looks, parts.program.most),
+            Measure(parts.looks, parts.program.most, parts.compiled),
             record,
             Score(recipe.env.solved_at, recipe.stop.solved_by, parts.budget_env_steps),
             self._latest,

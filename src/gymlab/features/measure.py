@@ -33,12 +33,13 @@ class Measure(Feature):
 
     name = "measure"
 
-    def __init__(self, looks: Looks | None = None, longest_call: int = 1) -> None:
+    def __init__(self, looks: Looks | None = None, longest_call: int = 1, compiled: float | None = None) -> None:
+        """`compiled`: the seconds that had been spent compiling when the run's parts were built; None: now."""
         self._looks, self._longest_call = looks or Looks(), longest_call
         self._last = Clock()
         self._first = Clock()
         self._usage: Usage | None = None
-        self._compiled = 0.0
+        self._compiled = compile_seconds() if compiled is None else compiled
 
     def state(self) -> dict[str, Any]:
         return {"asked": sorted(self._looks.asked)} if self._looks.asked else {}
@@ -49,7 +50,7 @@ class Measure(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):
             self._first = self._last = event.clock
-            self._usage, self._compiled = usage_now(), compile_seconds()
+            self._usage = usage_now()
         elif isinstance(event, Updated):
             values = {"time/sps": _rate(self._last, event.clock), "time/sps_mean": _rate(self._first, event.clock)}
             self._last = event.clock

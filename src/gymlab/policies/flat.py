@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from gymlab.core.keys import run_key
 from gymlab.core.types import Array, Tree
 
 Params = dict[str, Array]  # "policy_trunk.layers.0.weight": (in, out)
@@ -18,7 +19,7 @@ class FlatNetwork:
 
     def __init__(self, build: Callable[[Array], eqx.Module]) -> None:
         self._build = build
-        shapes = eqx.filter_eval_shape(build, jax.random.key(0))
+        shapes = eqx.filter_eval_shape(build, run_key(0))
         paths, self._treedef = jax.tree_util.tree_flatten_with_path(shapes)
         self._names = [_name(path) for path, _ in paths]
         self.shapes: Params = {_name(path): shape for path, shape in paths}  # of the parameters, without values

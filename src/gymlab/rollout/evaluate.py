@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -16,7 +16,7 @@ import numpy as np
 
 from gymlab.core.estimates import estimate, iqm, mean
 from gymlab.core.keys import run_key, stream_key
-from gymlab.core.types import Array, Decision, Tree
+from gymlab.core.types import Array, Tree
 from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
 from gymlab.rollout.state import Act, act_through, apply_transforms, reset_carry
@@ -112,6 +112,10 @@ def episodes_of(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]
     return [(first + env, episode) for env, count in enumerate(quota) for episode in range(count)]
 
 
+def _key(seed: int) -> Array:
+    return stream_key(run_key(seed), "evaluation")
+
+
 class Evaluator:
     """Holds the compiled forward pass and evaluation envs of one size at a time."""
 
@@ -131,11 +135,21 @@ class Evaluator:
         @jax.jit
         def act_step(
             policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
-        ) -> Decision:
+        ) -> tuple[Array, Tree]:
             carry = reset_carry(carry, fresh, initial_carry(len(greedy)))
-            return act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
+            decision = act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
+            return decision.action, decision.carry  # how likely the action was is then not computed
 
         self._act = act_step
+
+    def prepare(self, policy: Tree, obs: Tree, episodes: int, max_envs: int) -> None:
+        """Compile what `evaluate` will need of this policy; of `obs`, for any number of envs, only the shape counts."""
+        n = 2 * min(episodes, max_envs)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype), obs)
+        flags = np.zeros(n, bool)
+        with self._where():
+            key = _key(0)
+            self._act.lower(policy, shapes, self._initial_carry(n), flags, key, np.uint32(0), flags).compile()
 
     def evaluate(
         self,
@@ -158,19 +172,22 @@ class Evaluator:
         engine = self._make_engine(2 * n, seed)
         try:
             quota = np.concatenate([_quota(episodes, n) * (way in ways) for way in WAYS])
-            with nullcontext() if self._device is None else jax.default_device(self._device):
+            with self._where():
                 policy = policy if self._device is None else jax.device_put(policy, self._device)
                 greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
         finally:
             engine.close()
         return Evaluation(greedy, sampled, seed)
 
+    def _where(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._device is None else jax.default_device(self._device)
+
     def _play(
         self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
     ) -> tuple[Score, Score]:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
-        greedy, key = np.arange(n) < n // 2, stream_key(run_key(seed), "evaluation")
+        greedy, key = np.arange(n) < n // 2, _key(seed)
         space = transformed(engine.spaces, self._transforms).action
         states = tuple(transform.init(n) for transform in self._transforms)
         states, step = apply_transforms(self._transforms, states, engine.reset(), key)
@@ -182,11 +199,11 @@ class Evaluator:
         while active.any() and (steps is None or t < steps):
             if abandon():
                 raise Abandoned
-            decision = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
-            carry, t = decision.carry, t + 1
+            action, carry = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
+            t += 1
             if self._random:
                 own = stream_key(key, "transforms", t)
-            states, sent = act_through(self._transforms, states, to_env(space, np.asarray(decision.action)), own)
+            states, sent = act_through(self._transforms, states, to_env(space, np.asarray(action)), own)
             states, step = apply_transforms(self._transforms, states, engine.step(sent, active), own)
             gained = step.reward * active
             total += gained

@@ -112,7 +112,7 @@ class Learner(Model):
             state, _ = program.load(program.start(self.seed), saved.tensors)
             if not reset:
                 return state, saving.rebased(self._clock, plan)
-        begun = program.start(self._stream_seed())
+        begun = program.start(self._stream_seed(), ahead=True)
         self._starts += 1
         if self._state is None:
             return begun, Clock()

@@ -108,8 +108,8 @@ class Lesson(Feature):
         if self._callback is not None:
             self._callback.on_training_end()
 
-    def start(self, seed: int) -> TrainState:
-        return self._program.start(seed)
+    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
+        return self._program.start(seed, ahead=ahead)
 
     def opened(self, state: TrainState) -> TrainState:
         return state

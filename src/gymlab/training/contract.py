@@ -36,7 +36,10 @@ class Program(Protocol):
         """The state that was given by `advance`."""
         ...
 
-    def start(self, seed: int) -> TrainState: ...
+    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
+        """The first state; `ahead` of a run: what else can be compiled by now, in the background."""
+        ...
+
     def advance(self, state: Any, first: int, hp: Array, stop_return: float) -> Advanced:
         """Run len(hp) updates from update number `first` (from 0); `hp` is (k, n) scheduled values.
 

@@ -248,7 +248,8 @@ class Seat:
     def opened(self, state: TrainState | Held) -> TrainState:
         return _opened(state)
 
-    def start(self, seed: int) -> TrainState:
+    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
+        del ahead  # the members' common program is another one
         state = self._alone.start(seed)
         return jax.tree.map(_like, jax.device_get(jax.tree.map(_plain, state)), state)
 

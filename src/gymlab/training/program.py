@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from typing import Any
 
@@ -21,6 +23,7 @@ from gymlab.training.agent import Agent, Learnt, window_reached
 from gymlab.training.compiling import compile_seconds
 from gymlab.training.contract import CALL_SECONDS, Advanced
 from gymlab.training.faults import BadUpdate, NumericalFault, examine
+from gymlab.training.heap import give_back_freed
 from gymlab.training.looks import Looks
 from gymlab.training.rows import Row, packed, read_rows
 from gymlab.training.state import TrainState
@@ -43,6 +46,7 @@ class CompiledProgram:
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
         self._names: list[str] = []  # known once an update was traced
+        self._compiling: Future[Any] | None = None
 
     def again(self, looks: Looks) -> CompiledProgram:
         """The same program for another run: what is compiled is shared."""
@@ -50,8 +54,21 @@ class CompiledProgram:
         twin._looks = looks
         return twin
 
-    def start(self, seed: int) -> TrainState:
-        return self._start(run_key(seed))
+    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
+        key = run_key(seed)
+        if ahead and not self._names:
+            self._compile_ahead(key)
+        return self._start(key)
+
+    def _compile_ahead(self, key: Array) -> None:
+        """What makes the first state, and in the background the updates: the first call of them will wait for that."""
+        begin, hp = self._start.lower(key), np.zeros((0, len(self.hp_names)), np.float32)
+        threads = ThreadPoolExecutor(2)
+        beginning = threads.submit(begin.compile)
+        updates = self._run.lower(*self._arguments(begin.out_info, 0, hp, np.zeros(0, bool), math.inf))
+        self._compiling = threads.submit(updates.compile)
+        threads.shutdown(wait=False)
+        beginning.result()
 
     def opened(self, state: TrainState) -> TrainState:
         return state
@@ -84,14 +101,21 @@ class CompiledProgram:
 
     def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
         """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
-        table = np.zeros((self.most, len(self.hp_names)), np.float32)
-        table[: len(hp)] = hp
-        flags = np.zeros(self.most, bool)
-        flags[: len(hp)] = looks = self._looks.at(first, len(hp))
-        after, rows, ends = self._run(state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return))
+        if self._compiling is not None:
+            self._compiling.result()
+            self._compiling = None
+            give_back_freed()
+        looks = self._looks.at(first, len(hp))
+        after, rows, ends = self._run(*self._arguments(state, first, hp, looks, stop_return))
         done, fault = np.asarray(ends).tolist()
         told = read_rows(self.agent, self._names, np.asarray(rows)[: done - fault], looks)
         return Advanced(state if fault else after, told), after if fault else None
+
+    def _arguments(self, state: TrainState, first: int, hp: Array, looks: Array, stop_return: float) -> tuple[Any, ...]:
+        """Of the compiled call: their shapes are always the same."""
+        table, flags = np.zeros((self.most, len(self.hp_names)), np.float32), np.zeros(self.most, bool)
+        table[: len(hp)], flags[: len(hp)] = hp, looks
+        return state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return)
 
     def save(self, state: TrainState) -> Tensors:
         return to_tensors(state)
@@ -170,7 +194,8 @@ class HostProgram:
         twin._collectors = tuple(c.again(engine) for c, engine in zip(self._collectors, engines, strict=True))
         return twin
 
-    def start(self, seed: int) -> TrainState:
+    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
+        del ahead  # what is compiled depends on what the envs give
         key = run_key(seed)
         groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm, normaliser = self._init(key)

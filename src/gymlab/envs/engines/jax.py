@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gymlab.core.arrays import where_rows
+from gymlab.core.keys import run_key
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
 from gymlab.envs.ports.port import JaxEnv
 
@@ -30,7 +31,7 @@ class JaxEngine:
     def __init__(self, env: JaxEnv, n_envs: int, *, use_action_mask: bool = True) -> None:
         self.env = env
         self.n_envs = n_envs
-        masked = use_action_mask and jax.eval_shape(self._first_mask, jax.random.key(0)) is not None
+        masked = use_action_mask and jax.eval_shape(self._first_mask) is not None
         self.spaces = Spaces(env.observation_space, env.action_space, masked, env.max_episode_steps)
 
     def init(self, key: Array) -> tuple[EngineState, VecStep]:
@@ -71,5 +72,5 @@ class JaxEngine:
             return obs
         return Masked(obs, self.env.action_mask(state))
 
-    def _first_mask(self, key: Array) -> Array | None:
-        return self.env.action_mask(self.env.reset(key, self.n_envs))
+    def _first_mask(self) -> Array | None:
+        return self.env.action_mask(self.env.reset(run_key(0), self.n_envs))

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from gymlab.envs.ports.port import JaxEnv
+    from gymlab.envs.ports.port import JaxEnv, RowsEnv
 
 DEFAULT_EPISODE_STEPS = 1000  # for envs registered without a time limit
 _NUMBER = (int, float)
@@ -22,9 +22,15 @@ class Port(NamedTuple):
     entry_point: str  # an id registered anew with another one is not ours to imitate
     builder: str
     kwargs: dict[str, type | tuple[type, ...]]
+    rows: str = ""  # what builds its NumPy twin
 
 
-_CARTPOLE = Port(f"{_CLASSIC}.cartpole:CartPoleEnv", "cartpole:CartPole", {"sutton_barto_reward": bool})
+_CARTPOLE = Port(
+    f"{_CLASSIC}.cartpole:CartPoleEnv",
+    "cartpole:CartPole",
+    {"sutton_barto_reward": bool},
+    "cartpole_rows:CartPoleRows",
+)
 _LAKE = Port(
     f"{_TOY}.frozen_lake:FrozenLakeEnv",
     _TABLE,
@@ -69,6 +75,23 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
 
     The time limit is `max_episode_steps`, else the registered one, else 1000.
     """
+    found = _fitting(env_id, kwargs)
+    if isinstance(found, str):
+        return found
+    port, kwargs, registered = found
+    return _build(port, env_id, kwargs, max_episode_steps or registered or DEFAULT_EPISODE_STEPS)
+
+
+def find_rows(env_id: str, kwargs: dict[str, Any]) -> RowsEnv | None:
+    """The NumPy twin of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
+    found = _fitting(env_id, kwargs)
+    if isinstance(found, str) or not found[0].rows:
+        return None
+    return _load(found[0].rows)(**found[1])
+
+
+def _fitting(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any], int | None] | str:
+    """A port, all kwargs for it and the registered time limit; or why there is none."""
     if env_id not in PORTS:
         return f"{env_id} has no compiled port"
     import gymnasium
@@ -83,7 +106,7 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
             return f"the compiled port of {env_id} has no kwarg '{name}'"
         if not _fits(value, port.kwargs[name]):
             return f"the compiled port of {env_id} takes no {name}={value!r}"
-    return _build(port, env_id, kwargs, max_episode_steps or spec.max_episode_steps or DEFAULT_EPISODE_STEPS)
+    return port, kwargs, spec.max_episode_steps
 
 
 def _fits(value: Any, kind: type | tuple[type, ...]) -> bool:
@@ -93,8 +116,13 @@ def _fits(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 
 def _build(port: Port, env_id: str, kwargs: dict[str, Any], limit: int) -> JaxEnv | str:
-    module, name = port.builder.split(":")
-    build: Callable[..., JaxEnv | str] = getattr(import_module(f"gymlab.envs.ports.{module}"), name)
+    build = _load(port.builder)
     if port.builder == _TABLE:
         return build(env_id, kwargs, limit)
     return build(max_episode_steps=limit, **kwargs)
+
+
+def _load(reference: str) -> Callable[..., Any]:
+    module, name = reference.split(":")
+    found: Callable[..., Any] = getattr(import_module(f"gymlab.envs.ports.{module}"), name)
+    return found

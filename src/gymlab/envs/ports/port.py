@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+
 from gymlab.core.types import Array, Tree
 
 
@@ -33,3 +35,22 @@ class JaxEnv(Protocol):
 
     def action_mask(self, state: Tree) -> Array | None:
         """Which actions are legal, (N, A) bool; None where the env gives no masks."""
+
+
+class RowsEnv(Protocol):
+    """A NumPy twin of an env without chance after its reset: equal to it bit for bit, on the state of many at once.
+
+    Arrays of a state have the env as their last axis.
+    """
+
+    def first(self, random: np.random.Generator) -> Array:
+        """The first state of one episode, drawn as the env draws it."""
+
+    def step(self, state: Array, action: Array) -> tuple[Array, Array, Array]:
+        """The next states, the rewards (N,) and whether the MDP ended (N,)."""
+
+    def observe(self, state: Array) -> Array:
+        """What the agents see, (N, ...), before it is rounded to the type of the env's space."""
+
+    def state_of(self, env: Any) -> Array:
+        """The state that an env of Gymnasium holds, to compare with."""
