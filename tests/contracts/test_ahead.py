@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from gymlab.core.keys import run_key
+from gymlab.core.keys import named_key, run_key, stream_key
 from gymlab.experiment.build import build
 from gymlab.experiment.launch import train
 from gymlab.experiment.session import Options
@@ -71,3 +71,5 @@ def test_what_was_compiled_before_the_first_update_is_in_its_row(tmp_path):
 def test_a_runs_key_is_jaxs(seed):
     np.testing.assert_array_equal(jax.random.key_data(run_key(seed)), jax.random.key_data(jax.random.key(seed)))
     assert run_key(seed).dtype == jax.random.key(seed).dtype
+    named = stream_key(run_key(seed), "evaluation")
+    np.testing.assert_array_equal(jax.random.key_data(named_key(seed, "evaluation")), jax.random.key_data(named))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gymlab.cli.garbage import no_collecting
 from gymlab.cli.queueing import Order, queue_again, queue_new, seeds_of, written
 from gymlab.cli.sought import Sought, group_named, newest_interrupted, only_recipe
 from gymlab.cli.terminal import orderly
@@ -126,7 +127,7 @@ def _train_one(
     sought: Sought, named: dict[str, Any], output: str, init_from: str | None, *, detach: bool,
     trackers: tuple[str | None, bool],
 ) -> None:  # fmt: skip
-    with orderly():
+    with orderly(), no_collecting() as until:
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
@@ -142,15 +143,22 @@ def _train_one(
         from gymlab.cli.detach import typed_command
         from gymlab.experiment.launch import train as launch
         from gymlab.experiment.session import Options
+        from gymlab.experiment.threads import use_threads
 
         options = Options(
             **named, command=typed_command(), trackers=chosen, solved_at_source=resolved.solved_at_source,
             notes=tuple(resolved.notes),
         )  # fmt: skip
+        use_threads(resolved.recipe)
         screen = _screen(output, resolved.notes)
         with screen, _keys_of(output) as keys:
             result = launch(
-                resolved.recipe, options, root, watchers=[screen, keys], announce=screen.announce, init_from=source
+                resolved.recipe,
+                options,
+                root,
+                watchers=[screen, keys],
+                announce=until(screen.announce),
+                init_from=source,
             )
         _finish(result, json=json, quiet=output == "quiet")
 
@@ -202,7 +210,7 @@ def _resume(
     no_optimizer: bool, reschedule: bool, output: str, detach: bool, wandb: str | None = None,
     tensorboard: bool = False,
 ) -> None:  # fmt: skip
-    with orderly():
+    with orderly(), no_collecting() as until:
         from gymlab.cli.detach import detach_again, typed_command
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
@@ -225,6 +233,8 @@ def _resume(
             return
         from gymlab.experiment.launch import Continuation, NothingToDo
         from gymlab.experiment.launch import resume as go_on
+        from gymlab.experiment.threads import use_threads
+        from gymlab.recipes.load import read_run_recipe
 
         how = Continuation(
             which=which,
@@ -237,10 +247,12 @@ def _resume(
             command=typed_command(),
             trackers=trackers,
         )
+        if not overrides:
+            use_threads(read_run_recipe(paths.recipe))
         screen = _screen(output, [])
         try:
             with screen, _keys_of(output) as keys:
-                result = go_on(paths, how, watchers=[screen, keys], announce=screen.announce)
+                result = go_on(paths, how, watchers=[screen, keys], announce=until(screen.announce))
         except NothingToDo as told:
             typer.echo(str(told))
             return

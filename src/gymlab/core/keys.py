@@ -20,3 +20,21 @@ def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
     for index in indices:
         key = jax.random.fold_in(key, index)
     return key
+
+
+def named_key(seed: int, name: str) -> Array:
+    """`stream_key(run_key(seed), name)`, without a program to compile."""
+    return jax.random.wrap_key_data(_threefry((0, seed % 2**32), (0, stream_id(name))), impl="threefry2x32")
+
+
+def _threefry(key: tuple[int, int], count: tuple[int, int]) -> Array:
+    """The hash behind JAX's keys, Threefry-2x32 with 20 rounds (Salmon et al., 2011), of one pair of words."""
+    words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
+    x, y = (count[0] + words[0]) % 2**32, (count[1] + words[1]) % 2**32
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = (x + y) % 2**32
+            y = ((y << turn | y >> 32 - turn) % 2**32) ^ x
+        x = (x + words[(group + 1) % 3]) % 2**32
+        y = (y + words[(group + 2) % 3] + group + 1) % 2**32
+    return np.array([x, y], np.uint32)

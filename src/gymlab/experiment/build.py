@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import numpy as np
 
 from gymlab.algorithms.base import Algorithm
@@ -227,6 +226,8 @@ def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:
     """The encoder a recipe names, or the one that suits what is seen."""
     if policy.encoder is None or policy.encoder in ENCODERS:
         return encoder_for(space, policy.encoder)
+    import equinox as eqx
+
     found = load_reference(policy.encoder)
     if not (isinstance(found, type) and issubclass(found, eqx.Module)):
         raise UserError(f"policy.encoder: '{policy.encoder}' is not an equinox.Module class")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.runs.files import atomic
+
+log = logging.getLogger(__name__)
 
 
 def set_up_jax(cache: Path) -> None:
@@ -22,6 +26,7 @@ def set_up_jax(cache: Path) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     _keep_cache_whole()
+    _write_cache_aside()
 
 
 def _keep_cache_whole() -> None:
@@ -37,6 +42,30 @@ def _keep_cache_whole() -> None:
                 file.write(value)
 
     LRUCache.put = put  # type: ignore[method-assign,assignment]
+
+
+def _write_cache_aside() -> None:
+    """JAX hands a compiled program over once it is in the cache, a quarter of a second later for a whole run's.
+
+    Ours is written while it already runs; a process ends when all are.
+    """
+    from jax._src import compilation_cache
+
+    write = compilation_cache.put_executable_and_time
+    if hasattr(write, "aside"):
+        return
+
+    def put(*arguments: Any) -> None:
+        def told() -> None:
+            try:
+                write(*arguments)
+            except Exception as error:  # to compile it again some day is no reason to end a run
+                log.warning("a compiled program could not be kept in the cache: %s", error)
+
+        threading.Thread(target=told, name="compiled program is kept").start()
+
+    put.aside = True  # type: ignore[attr-defined]
+    compilation_cache.put_executable_and_time = put  # type: ignore[assignment]
 
 
 def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from gymlab.recipes.secrets import kept_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
 from gymlab.runs.lock import Owner
 from gymlab.runs.manifest import build_manifest, fingerprint, versions
-from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.metrics import MetricsWriter
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.report import context_of
 from gymlab.runs.space import disk_faults_told
@@ -190,7 +190,7 @@ class Session:
                 "stateful": sorted(features),
                 "horizon": str(horizon),
                 "fingerprint": self.fingerprint,
-                "metrics": self._row(clock.updates),
+                "metrics": _told(record.last()) if clock.updates else {},
             }
             path = save_checkpoint(
                 self.store.paths,
@@ -205,16 +205,6 @@ class Session:
             return Checkpointed(clock, path, kinds, time.perf_counter() - began, size)
 
         return barrier
-
-    def _row(self, update: int) -> dict[str, float]:
-        """The store's newest row at a checkpoint, without what differs from machine to machine."""
-        if update == 0:
-            return {}
-        with MetricsReader(self.store.paths.metrics) as reader:
-            row = reader.last()
-        return {
-            name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"
-        }
 
     def _result(self, outcome: Outcome, exit_code: int) -> Result:
         index = read_index(self.store.paths)
@@ -234,3 +224,8 @@ class Session:
         settings, spaces = settings_of(self.recipe), self.parts.spaces
         context = context_of(settings, spaces.action, spaces.observation, spaces.max_episode_steps)
         return Report(self.store, settings, default_settings(settings, of_algorithm=True), context)
+
+
+def _told(row: dict[str, float]) -> dict[str, float]:
+    """A row without what differs from machine to machine."""
+    return {name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"}

@@ -110,3 +110,7 @@ class Record(Feature):
     def commit(self) -> None:
         self._writer.commit()
         self._committed = time.monotonic()
+
+    def last(self) -> dict[str, float]:
+        """The newest committed row; {} when there is none yet."""
+        return self._writer.last()

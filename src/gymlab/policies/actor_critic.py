@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces as gym_spaces
@@ -17,6 +16,7 @@ from gymlab.policies import orthogonal as initial
 from gymlab.policies.distributions import Distribution, Gaussian
 from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.heads import distribution, output_count
+from gymlab.policies.module import Module, static
 from gymlab.policies.settings import PolicySettings
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 _GSDE_EPS = 1e-6
 
 
-class Linear(eqx.Module):
+class Linear(Module):
     weight: Array
     bias: Array
 
@@ -44,13 +44,13 @@ class Linear(eqx.Module):
         return x @ self.weight + self.bias
 
 
-class Trunk(eqx.Module):
+class Trunk(Module):
     """An encoder and hidden layers."""
 
     encoder: Any
     layers: tuple[Linear, ...]
-    size: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    size: int = static()
+    activation: str = static()
 
     def __init__(self, key: Array, encoder: Any, hidden: tuple[int, ...], settings: PolicySettings) -> None:
         sizes = (encoder.size, *hidden)
@@ -87,7 +87,7 @@ class Look(NamedTuple):
     layers: dict[str, Array]  # (..., units) by trunk and place: `policy_trunk.0`
 
 
-class ActorCritic(eqx.Module):
+class ActorCritic(Module):
     """Two trunks (or one, shared), a policy head and a value head."""
 
     policy_trunk: Trunk
@@ -95,8 +95,8 @@ class ActorCritic(eqx.Module):
     policy_head: Linear
     value_head: Linear
     log_std: Array | None
-    spaces: Spaces = eqx.field(static=True)
-    settings: PolicySettings = eqx.field(static=True)
+    spaces: Spaces = static()
+    settings: PolicySettings = static()
 
     def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = Flatten) -> None:
         k_policy, k_value, k_head, k_critic = jax.random.split(key, 4)

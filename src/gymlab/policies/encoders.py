@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
+from gymlab.policies.module import Module, static
 
 
 def feature_count(space: Any) -> int:
@@ -52,11 +52,11 @@ def encode(space: Any, obs: Tree) -> Array:
     return flat.astype(jnp.float32) / 255.0 if space.dtype == np.uint8 else flat.astype(jnp.float32)
 
 
-class Flatten(eqx.Module):
+class Flatten(Module):
     """The default encoder. One of a user's own has the same shape: `Encoder(key, space)`, `size`, and a call."""
 
-    size: int = eqx.field(static=True)
-    space: Any = eqx.field(static=True)
+    size: int = static()
+    space: Any = static()
 
     def __init__(self, key: Array, space: Any) -> None:
         del key
@@ -66,7 +66,7 @@ class Flatten(eqx.Module):
         return encode(self.space, obs)
 
 
-MakeEncoder = Callable[[Array, Any], Any]  # (key, observation space) -> an eqx.Module with `size`
+MakeEncoder = Callable[[Array, Any], Any]  # (key, observation space) -> a module with `size`
 
 
 def _flatten(array: Array, event_axes: int) -> Array:

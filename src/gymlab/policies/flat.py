@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 
 from gymlab.core.keys import run_key
 from gymlab.core.types import Array, Tree
+from gymlab.policies.module import Module
 
 Params = dict[str, Array]  # "policy_trunk.layers.0.weight": (in, out)
 
@@ -17,9 +17,9 @@ Params = dict[str, Array]  # "policy_trunk.layers.0.weight": (in, out)
 class FlatNetwork:
     """Builds a network's parameters as a dict, and the network back from them while tracing."""
 
-    def __init__(self, build: Callable[[Array], eqx.Module]) -> None:
+    def __init__(self, build: Callable[[Array], Module]) -> None:
         self._build = build
-        shapes = eqx.filter_eval_shape(build, run_key(0))
+        shapes = jax.eval_shape(build, run_key(0))
         paths, self._treedef = jax.tree_util.tree_flatten_with_path(shapes)
         self._names = [_name(path) for path, _ in paths]
         self.shapes: Params = {_name(path): shape for path, shape in paths}  # of the parameters, without values

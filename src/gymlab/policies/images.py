@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +20,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 from gymlab.policies.convolution import Conv, max_pool, on_cpu, out_size
 from gymlab.policies.encoders import Flatten, MakeEncoder
+from gymlab.policies.module import Module, static
 from gymlab.policies.orthogonal import orthogonal
 
 MICRO_BATCH = 256  # pictures unfolded at a time on a CPU: 0.7 MB each for Nature's network
@@ -49,7 +49,7 @@ def picture(space: Any) -> Shape | None:
     return Shape(rows, columns, channels, last > first) if min(rows, columns) >= _SMALLEST else None
 
 
-class _Dense(eqx.Module):
+class _Dense(Module):
     weight: Array
     bias: Array
 
@@ -61,12 +61,12 @@ class _Dense(eqx.Module):
         return jax.nn.relu(x.reshape(len(x), -1) @ self.weight + self.bias)
 
 
-class _Pictures(eqx.Module):
+class _Pictures(Module):
     """Shared by all: what goes in, micro-batches, and the layers shown one by one."""
 
-    size: int = eqx.field(static=True)
-    shape: Shape = eqx.field(static=True)
-    bytes_in: bool = eqx.field(static=True)
+    size: int = static()
+    shape: Shape = static()
+    bytes_in: bool = static()
 
     def layers(self) -> list[Layer]:
         """Name and function of each layer: convolutions, then one that is dense."""
@@ -174,12 +174,12 @@ class ImpalaCNN(_Pictures):
         return [*((f"stage{i}", _stage(convs)) for i, convs in enumerate(self.stages)), ("dense", self.dense)]
 
 
-class Parts(eqx.Module):
+class Parts(Module):
     """Pictures inside a Dict or Tuple, each through a network of its own, beside the rest as numbers."""
 
     parts: dict[str, Any]
-    names: tuple[Any, ...] = eqx.field(static=True)  # keys of a Dict, places in a Tuple
-    size: int = eqx.field(static=True)
+    names: tuple[Any, ...] = static()  # keys of a Dict, places in a Tuple
+    size: int = static()
 
     def __init__(self, key: Array, space: Any, make: MakeEncoder) -> None:
         self.names = tuple(space.spaces) if isinstance(space, spaces.Dict) else tuple(range(len(space.spaces)))
@@ -199,7 +199,7 @@ class Parts(eqx.Module):
         }
 
 
-ENCODERS: dict[str, type[_Pictures]] = {"nature_cnn": NatureCNN, "impala_cnn": ImpalaCNN, "small_cnn": SmallCNN}
+ENCODERS: dict[str, MakeEncoder] = {"nature_cnn": NatureCNN, "impala_cnn": ImpalaCNN, "small_cnn": SmallCNN}
 
 
 def chosen_for(space: Any) -> str | None:

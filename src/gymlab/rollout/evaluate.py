@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from gymlab.core.estimates import estimate, iqm, mean
-from gymlab.core.keys import run_key, stream_key
+from gymlab.core.keys import named_key, stream_key
 from gymlab.core.types import Array, Tree
 from gymlab.envs.wrappers.transform import Transform, transformed
 from gymlab.policies.heads import to_env
@@ -112,10 +112,6 @@ def episodes_of(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]
     return [(first + env, episode) for env, count in enumerate(quota) for episode in range(count)]
 
 
-def _key(seed: int) -> Array:
-    return stream_key(run_key(seed), "evaluation")
-
-
 class Evaluator:
     """Holds the compiled forward pass and evaluation envs of one size at a time."""
 
@@ -148,7 +144,7 @@ class Evaluator:
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype), obs)
         flags = np.zeros(n, bool)
         with self._where():
-            key = _key(0)
+            key = named_key(0, "evaluation")
             self._act.lower(policy, shapes, self._initial_carry(n), flags, key, np.uint32(0), flags).compile()
 
     def evaluate(
@@ -187,7 +183,7 @@ class Evaluator:
     ) -> tuple[Score, Score]:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
-        greedy, key = np.arange(n) < n // 2, _key(seed)
+        greedy, key = np.arange(n) < n // 2, named_key(seed, "evaluation")
         space = transformed(engine.spaces, self._transforms).action
         states = tuple(transform.init(n) for transform in self._transforms)
         states, step = apply_transforms(self._transforms, states, engine.reset(), key)

@@ -21,7 +21,12 @@ ASIDE = ".old-"  # one that is being replaced
 
 def read(paths: RunPaths) -> dict[str, Any]:
     """`{"last": name, "best": name, "periodic": [names]}`; derived from the folders where the file is not theirs."""
-    written, true = stored(paths), derived(paths)
+    return believed(stored(paths), kinds_of(paths))
+
+
+def believed(written: dict[str, Any] | None, kinds: dict[str, list[str]]) -> dict[str, Any]:
+    """The file where it says what the folders say, else what those say."""
+    true = _derived(kinds)
     if written is None or any(written[key] != true[key] for key in ("last", "best")):
         return true
     periodic = written["periodic"]
@@ -31,10 +36,19 @@ def read(paths: RunPaths) -> dict[str, Any]:
 
 def derived(paths: RunPaths) -> dict[str, Any]:
     """The index that the sound folders make."""
+    return _derived(kinds_of(paths))
+
+
+def kinds_of(paths: RunPaths) -> dict[str, list[str]]:
+    """What every sound checkpoint is for, newest first."""
     kinds: dict[str, list[str]] = {}
     for step, folder in folders(paths).items():
         with contextlib.suppress(Damaged, FileNotFoundError):
             kinds[str(step)] = read_sidecar(folder, step)["kinds"]
+    return kinds
+
+
+def _derived(kinds: dict[str, list[str]]) -> dict[str, Any]:
     return {
         "last": next(iter(kinds), None),
         "best": next((name for name, of in kinds.items() if "best" in of), None),

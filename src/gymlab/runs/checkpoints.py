@@ -61,7 +61,8 @@ def save_checkpoint(
     try:
         paths.inside(folder).mkdir(exist_ok=True)
         failpoint("save_begin")
-        index = read_index(paths)
+        known = checkpoint_index.kinds_of(paths)
+        index = checkpoint_index.believed(checkpoint_index.stored(paths), known)
         kinds = kinds | _roles(index, str(env_steps))  # saved again at the same step, it is still what it was
         temp = folder / f"{_TEMP}{env_steps}-{secrets.token_hex(4)}"
         try:
@@ -74,7 +75,7 @@ def save_checkpoint(
         failpoint("before_index")
         files.write_json(paths.checkpoint_index, index)
         failpoint("after_index")
-        _prune(folder, _kept(paths, index))
+        _prune(folder, _kept({**known, str(env_steps): sorted(kinds)}, index))
     except OSError as error:
         raise RunError(
             f"checkpoint at {env_steps} env_steps could not be written ({error.strerror}): earlier ones are intact"
@@ -90,20 +91,12 @@ def promote(paths: RunPaths, env_steps: int) -> Path:
     return folder
 
 
-def _kept(paths: RunPaths, index: Mapping[str, Any]) -> set[str | None]:
+def _kept(kinds: Mapping[str, list[str]], index: Mapping[str, Any]) -> set[str | None]:
     """What pruning spares: of the evaluated ones, those that a run going on from another would wait for."""
     kept = {index["best"], index["last"], *index["periodic"]}
-    asked = [
-        step for step, folder in checkpoint_index.folders(paths).items() if "asked" in _kinds(folder)
-    ]  # newest first
+    asked = sorted((int(name) for name, of in kinds.items() if "asked" in of), reverse=True)
     before = [next((step for step in asked if step <= int(name)), None) for name in kept if name is not None]
     return kept | {str(step) for step in before if step is not None}
-
-
-def _kinds(folder: Path) -> list[str]:
-    with contextlib.suppress(Damaged, FileNotFoundError):
-        return list(read_sidecar(folder)["kinds"])
-    return []
 
 
 def _publish(temp: Path, target: Path) -> Path:

@@ -74,6 +74,8 @@ def _lines(value: Any, line: str, room: int) -> str:
         return text
     deeper = line + "  "
     if isinstance(value, dict):
+        if all(isinstance(item, str | int | float | None) for item in value.values()):  # most by far: in one go
+            return f"{{{deeper}{json.dumps(value, separators=(f',{deeper}', ': '))[1:-1]}{line}}}"
         items = [f"{json.dumps({key: 0})[1:-2]}{_lines(item, deeper, _WIDTH)}" for key, item in value.items()]
         return f"{{{deeper}{f',{deeper}'.join(items)}{line}}}"
     if not any(isinstance(item, dict | list | tuple) for item in value):

@@ -104,6 +104,10 @@ class MetricsWriter:
         self._histograms.clear()
         failpoint("after_commit")
 
+    def last(self) -> dict[str, float]:
+        """The newest row that was committed; {} when there is none yet."""
+        return _newest(self._db, self._path, list(self._place)[1 : self._stored])
+
     def cut_after(self, update: int) -> None:
         """Forget every row after `update`, and its histograms: a resumed run writes them again."""
         self._pending = {key: cells for key, cells in self._pending.items() if key <= update}
@@ -209,13 +213,14 @@ class MetricsReader:
 
     def row(self, update: int) -> dict[str, float]:
         """What was measured at one update, clocks first."""
-        return self._one("WHERE id = ?", (update,), f"no metric row for update {update}")
+        row = _one(self._db, self._path, [*CLOCK_COLUMNS, *self.names()], "WHERE id = ?", update)
+        if row is None:
+            raise KeyError(f"no metric row for update {update}")
+        return row
 
     def last(self) -> dict[str, float]:
         """The newest row; {} when there is none yet."""
-        with contextlib.suppress(KeyError):
-            return self._one("ORDER BY id DESC LIMIT 1", (), "no metric rows")
-        return {}
+        return _newest(self._db, self._path, [*CLOCK_COLUMNS, *self.names()])
 
     def histogram_names(self) -> list[str]:
         """The histograms taken so far."""
@@ -263,14 +268,19 @@ class MetricsReader:
         with table.told(self._path):
             yield from self._db.execute(f"SELECT {','.join(map(table.quote, names))} FROM updates ORDER BY id")  # noqa: S608
 
-    def _one(self, where: str, arguments: tuple[int, ...], missing: str) -> dict[str, float]:
-        names = [*CLOCK_COLUMNS, *self.names()]
-        with table.told(self._path):
-            query = f"SELECT {','.join(map(table.quote, names))} FROM updates {where}"  # noqa: S608
-            found = self._db.execute(query, arguments).fetchone()
-        if found is None:
-            raise KeyError(missing)
-        return {name: table.number(value) for name, value in zip(names, found, strict=True) if value is not None}
+
+def _newest(db: sqlite3.Connection, path: Path, names: list[str]) -> dict[str, float]:
+    return _one(db, path, names, "ORDER BY id DESC LIMIT 1") or {}
+
+
+def _one(db: sqlite3.Connection, path: Path, names: list[str], where: str, *arguments: int) -> dict[str, float] | None:
+    """What was measured in one row; None where there is no such row."""
+    with table.told(path):
+        query = f"SELECT {','.join(map(table.quote, names))} FROM updates {where}"  # noqa: S608
+        found = db.execute(query, arguments).fetchone()
+    if found is None:
+        return None
+    return {name: table.number(value) for name, value in zip(names, found, strict=True) if value is not None}
 
 
 def copy_metrics(source: Path, target: Path) -> None:
