@@ -210,7 +210,7 @@ def _resume(
     no_optimizer: bool, reschedule: bool, output: str, detach: bool, wandb: str | None = None,
     tensorboard: bool = False,
 ) -> None:  # fmt: skip
-    with orderly(), no_collecting() as until:
+    with orderly():
         from gymlab.cli.detach import detach_again, typed_command
         from gymlab.recipes.settings_file import runs_folder
         from gymlab.runs.select import select_checkpoint
@@ -251,7 +251,7 @@ def _resume(
             use_threads(read_run_recipe(paths.recipe))
         screen = _screen(output, [])
         try:
-            with screen, _keys_of(output) as keys:
+            with screen, _keys_of(output) as keys, no_collecting() as until:
                 result = go_on(paths, how, watchers=[screen, keys], announce=until(screen.announce))
         except NothingToDo as told:
             typer.echo(str(told))

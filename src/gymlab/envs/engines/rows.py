@@ -24,9 +24,6 @@ _COMPARED_STEPS = 32
 class RowsEngine:
     """Plays the evaluation episodes that a `GymnasiumEngine` of the same settings and seed would play."""
 
-    name = "rows"
-    restarts = 0
-
     def __init__(self, env: RowsEnv, settings: EnvSettings, spaces: Spaces, n_envs: int, run_seed: int) -> None:
         self._env, self.spaces, self.n_envs = env, spaces, n_envs
         self._seeds = Seeds(settings.id, run_seed, evaluation=True)
