@@ -11,16 +11,9 @@ from typing import Any
 import numpy as np
 
 from gymlab.core.types import Array
+from gymlab.envs.ports.cartpole import FORCE, GRAVITY, HALF_LENGTH, MAX_ANGLE, MAX_X, POLE_MASS, SECONDS, TOTAL_MASS
 
-GRAVITY = 9.8
-POLE_MASS = 0.1
-TOTAL_MASS = POLE_MASS + 1.0
-HALF_LENGTH = 0.5
 POLE_MASS_LENGTH = POLE_MASS * HALF_LENGTH
-FORCE = 10.0
-SECONDS = 0.02  # per step
-MAX_X = 2.4
-MAX_ANGLE = 12 * 2 * np.pi / 360
 
 
 @dataclass(frozen=True)
