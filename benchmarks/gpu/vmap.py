@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from gymlab.core.estimates import estimate
+from gymlab.core.turns import taking_turns
 from gymlab.experiment.build import Parts, build
 from gymlab.experiment.kept import Kept
 from gymlab.recipes.load import resolve
@@ -36,7 +37,8 @@ class Runs:
         recipe, kept = resolve("CartPole-v1:ppo", shape, budget="100M").recipe, Kept()
         self.parts: list[Parts] = [build(recipe, seed, kept=kept) for seed in range(members)]
         self.steps = recipe.n_envs * recipe.n_steps
-        self.table = Lockstep(members)
+        self.turn = threading.Lock()
+        self.table = Lockstep(members, self.turn)
         self.seats = [self.table.seat(i, parts.program, parts.looks) for i, parts in enumerate(self.parts)]
 
     def start(self, member: int) -> TrainState:
@@ -58,7 +60,8 @@ class Runs:
         found: dict[int, tuple[Any, float]] = {}
 
         def member(index: int, seat: Seat) -> None:
-            found[index] = self.train(seat, index, states[index], updates, first)
+            with taking_turns(self.turn):
+                found[index] = self.train(seat, index, states[index], updates, first)
 
         threads = [threading.Thread(target=member, args=pair) for pair in enumerate(self.seats)]
         for thread in threads:

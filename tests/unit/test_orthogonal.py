@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from gymlab.policies.orthogonal import _drawn, orthogonal
+from gymlab.policies.orthogonal import _by_reflections, _drawn, _orthonormal, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 64), (64, 2), (64, 1), (8, 8, 4, 32), (3, 3, 64, 64)])
@@ -10,6 +10,13 @@ def test_the_weights_are_those_of_jaxs_own_initialiser(shape):
     key = jax.random.key(3)
     ours, theirs = orthogonal(key, shape, 1.4), jax.nn.initializers.orthogonal(1.4)(key, shape)
     np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_wide_layers_are_made_in_another_way_and_come_out_the_same():
+    matrix = jax.random.normal(jax.random.key(3), (700, 600))
+    np.testing.assert_allclose(_by_reflections(matrix), _orthonormal(matrix), atol=2e-6)
+    weights = orthogonal(jax.random.key(3), (600, 700), 2.0)
+    np.testing.assert_allclose(weights @ weights.T, 4 * np.eye(600), atol=2e-5)
 
 
 def test_columns_are_orthogonal_to_float32s_precision():

@@ -13,6 +13,7 @@ from gymlab.policies.blank import blank_action, blank_obs
 from gymlab.policies.encoders import encode, feature_count
 from gymlab.policies.flat import FlatNetwork
 from gymlab.policies.heads import to_env
+from gymlab.policies.orthogonal import orthogonal
 from gymlab.policies.settings import Activation, PolicySettings
 
 S = gym.spaces
@@ -116,6 +117,16 @@ def test_a_shared_trunk_gives_the_same_from_both_and_apart():
         policy, value = net.both(obs)
         np.testing.assert_allclose(value, net.value(obs), rtol=1e-6)
         np.testing.assert_allclose(policy.log_p, net.distribution(obs).log_p, rtol=1e-6)
+
+
+def test_a_layers_weights_do_not_depend_on_how_deep_the_other_trunk_is():
+    # Keys of both trunks are made at once; other keys would give every recipe another first policy.
+    _, net = network(OBSERVATIONS["box"], ACTIONS["discrete"], hidden=(8,), value_hidden=(8, 8, 8))
+    k_policy, k_value, *_ = jax.random.split(jax.random.key(0), 4)
+    for trunk, key, depth in ((net.policy_trunk, k_policy, 1), (net.value_trunk, k_value, 3)):
+        last = jax.random.split(jax.random.split(key)[1], depth)[-1]
+        weight = trunk.layers[-1].weight
+        np.testing.assert_allclose(weight, orthogonal(last, weight.shape, np.sqrt(2)), atol=1e-6)
 
 
 def test_masks_reach_the_distribution():

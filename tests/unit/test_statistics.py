@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from gymlab.algorithms.diagnostics import (
-    gradient_metrics,
+    estimates,
     gradient_norms,
+    norm_names,
     parts_of,
     scaled_losses,
-    spread,
+    weighted_estimates,
 )
 from gymlab.core.types import Rollout, Spaces
 from gymlab.policies.actor_critic import ActorCritic
@@ -22,7 +23,7 @@ from gymlab.training.actions import action_vectors, by_component, choices_taken
 from gymlab.training.distributions import max_prob, units
 from gymlab.training.observations import features, identical, observation_statistics
 from gymlab.training.samples import BINS, SAMPLES, chosen, histograms, quantiles, sampled
-from gymlab.training.statistics import basic, rollout_statistics
+from gymlab.training.statistics import action_statistics, basic, reward_parts, reward_statistics
 from gymlab.training.weights import weight_norms, weight_samples
 
 
@@ -31,19 +32,31 @@ def told(named):
     return {name: float(value) for names, values in named for name, value in zip(names, values, strict=True)}
 
 
-def rollout(reward, action, components=None, train_reward=None):
+def rollout(reward, action=(), components=None, train_reward=None, ended=None):
     reward = jnp.asarray(reward, jnp.float32)
     learnt = reward if train_reward is None else jnp.asarray(train_reward, jnp.float32)
     parts = {name: jnp.asarray(part, jnp.float32) for name, part in (components or {}).items()}
-    return Rollout((), jnp.asarray(action), None, reward, learnt, parts, *([None] * 7))
+    terminated, truncated = (jnp.zeros(reward.shape, bool),) * 2 if ended is None else map(jnp.asarray, ended)
+    return Rollout((), jnp.asarray(action), None, reward, learnt, parts, terminated, truncated, *([None] * 5))
 
 
-def test_rewards_and_actions_by_hand():
-    # Rewards 0 0 3 -1: mean 0.5, squares of the rest .25 .25 6.25 2.25, so a variance of 2.25. Actions 0 1 1 1.
-    found = rollout_statistics(gym.spaces.Discrete(2), rollout([[0, 0], [3, -1]], [[0, 1], [1, 1]]))
-    assert found["roll/reward_std"] == 1.5
-    assert (found["roll/reward_min"], found["roll/reward_max"]) == (-1, 3)
-    assert found["roll/reward_nonzero"] == 0.5
+def test_rewards_by_hand():
+    # Rewards 0 0 3 -1: mean 0.5, squares of the rest .25 .25 6.25 2.25, so a variance of 2.25. Learnt from: 0 0 2 2.
+    ended = ([[True, False], [True, True]], [[False, False], [False, True]])
+    given = rollout([[0, 0], [3, -1]], train_reward=[[0, 0], [2, 2]], ended=ended)
+    found = reward_statistics(given, full=True)
+    assert {name: float(value) for name, value in found.items()} == {
+        "roll/reward_mean": 0.5, "roll/train_reward_mean": 1, "roll/reward_std": 1.5, "roll/train_reward_std": 1,
+        "roll/reward_min": -1, "roll/reward_max": 3, "roll/reward_nonzero": 0.5,
+        "roll/terminated": 3, "roll/truncated": 1,
+    }  # fmt: skip
+    few = reward_statistics(given, full=False)
+    assert set(few) == {"roll/reward_mean", "roll/train_reward_mean", "roll/terminated", "roll/truncated"}
+    assert all(few[name] == found[name] for name in few)
+
+
+def test_actions_by_hand():
+    found = action_statistics(gym.spaces.Discrete(2), rollout([[0, 0], [3, -1]], [[0, 1], [1, 1]]))
     assert found["roll/action_mean"] == 0.75
     np.testing.assert_allclose(found["roll/action_std"], np.sqrt(3 / 16), rtol=1e-6)
     assert "roll/action_clipped" not in found
@@ -52,34 +65,34 @@ def test_rewards_and_actions_by_hand():
 def test_actions_are_counted_as_the_env_received_them():
     # -3 is cut to -1, so what was sent is -1, 0, 0.5, 0.5; one of four lay outside.
     space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    found = rollout_statistics(space, rollout([[0, 0], [0, 0]], [[[-3.0], [0.0]], [[0.5], [0.5]]]))
+    found = action_statistics(space, rollout([[0, 0], [0, 0]], [[[-3.0], [0.0]], [[0.5], [0.5]]]))
     assert found["roll/action_clipped"] == 0.25
     assert found["roll/action_mean"] == 0
-    shifted = rollout_statistics(gym.spaces.Discrete(2, start=5), rollout([[0, 0]], [[0, 1]]))
+    shifted = action_statistics(gym.spaces.Discrete(2, start=5), rollout([[0, 0]], [[0, 1]]))
     assert shifted["roll/action_mean"] == 5.5
 
 
 def test_parts_of_the_reward_by_hand():
     parts = {"goal": [[0, 0], [3, -1]], "cost": [[-1, -1], [-1, -1]]}  # sizes 1 and 1: half each
-    found = rollout_statistics(gym.spaces.Discrete(2), rollout([[0, 0], [3, -1]], [[0, 1], [1, 1]], parts))
+    found = reward_parts(rollout([[0, 0], [3, -1]], components=parts))
     assert (found["env/reward_mean/goal"], found["env/reward_mean/cost"]) == (0.5, -1)
     assert (found["env/reward_share/goal"], found["env/reward_share/cost"]) == (0.5, 0.5)
     assert (found["env/reward_nonzero/goal"], found["env/reward_nonzero/cost"]) == (0.5, 1)
-    nothing = rollout_statistics(gym.spaces.Discrete(2), rollout([[0]], [[0]], {"goal": [[0]]}))
-    assert nothing["env/reward_share/goal"] == 0
+    assert reward_parts(rollout([[0]], components={"goal": [[0]]}))["env/reward_share/goal"] == 0
+    assert reward_parts(rollout([[0]])) == {}
 
 
 def test_gradient_norms_by_part_before_and_after_clipping():
     # Parts (3, 4) and 12: norms 5 and 12, together 13; clipped to 6.5 everything is halved.
     grads = {"policy_trunk.a": jnp.array([3.0]), "policy_trunk.b": jnp.array([4.0]), "value_head.w": jnp.array([12.0])}
     assert parts_of(grads) == {"policy_trunk": ["policy_trunk.a", "policy_trunk.b"], "value_head": ["value_head.w"]}
-    found = gradient_metrics(grads, gradient_norms(grads, jnp.float32(6.5)))
-    assert {name: round(float(value), 4) for name, value in found.items()} == {
+    found = zip(norm_names(grads), gradient_norms(grads, jnp.float32(6.5)), strict=True)
+    assert {name: round(float(value), 4) for name, value in found} == {
         "opt/grad_norm": 13, "opt/grad_norm/policy_trunk": 5, "opt/grad_norm/value_head": 12,
         "opt/grad_norm_clipped": 6.5, "opt/grad_norm_clipped/policy_trunk": 2.5, "opt/grad_norm_clipped/value_head": 6,
     }  # fmt: skip
-    loose = gradient_metrics(grads, gradient_norms(grads, jnp.float32(100.0)))
-    assert loose["opt/grad_norm_clipped"] == 13
+    loose = gradient_norms(grads, jnp.float32(100.0))
+    assert loose[norm_names(grads).index("opt/grad_norm_clipped")] == 13
 
 
 def test_scaled_losses_add_up_and_a_loss_of_ones_own_may_leave_some_out():
@@ -90,12 +103,22 @@ def test_scaled_losses_add_up_and_a_loss_of_ones_own_may_leave_some_out():
     assert list(scaled_losses({"opt/entropy": jnp.float32(1)}, 0.5, jnp.float32(0))) == ["opt/loss/entropy_scaled"]
 
 
-def test_spread_by_hand_and_under_a_mask():
-    found = spread(("a", "b"), [jnp.array([1.0, 3.0]), jnp.array([5.0, 5.0])])
-    assert [float(found[name]) for name in ("a_mean", "a_std", "b_mean", "b_std")] == [2, 1, 5, 0]
-    masked = spread(("a",), [jnp.array([1.0, 3.0, 100.0])], jnp.array([1.0, 1.0, 0.0]))
-    assert (masked["a_mean"], masked["a_std"]) == (2, 1)
-    assert np.isnan(spread(("a",), [jnp.ones(2)], jnp.zeros(2))["a_mean"])
+def test_advantages_and_targets_by_hand():
+    # Targets 4 8 vary by 4 around 6; what the predictions 3 5 leave of them, 1 3, by 1: three quarters are explained.
+    found = estimates(jnp.array([1.0, 3.0]), jnp.array([4.0, 8.0]), jnp.array([3.0, 5.0]))
+    assert {name: float(value) for name, value in found.items()} == {
+        "opt/advantage_mean": 2, "opt/advantage_std": 1, "opt/target_mean": 6, "opt/target_std": 2,
+        "opt/explained_variance": 0.75,
+    }  # fmt: skip
+    assert estimates(jnp.ones(2), jnp.array([1.0, 2.0]), jnp.array([1.0, 2.0]))["opt/explained_variance"] == 1
+    assert estimates(jnp.ones(2), jnp.array([1.0, 3.0]), jnp.zeros(2))["opt/explained_variance"] == 0
+    assert np.isnan(estimates(jnp.ones(5), jnp.full(5, 2.0), jnp.arange(5.0))["opt/explained_variance"])
+
+
+def test_advantages_and_targets_under_a_mask():
+    found = weighted_estimates(jnp.array([1.0, 3.0, 100.0]), jnp.array([5.0, 5.0, 7.0]), jnp.array([1.0, 1.0, 0.0]))
+    assert [float(value) for value in found.values()] == [2, 5, 1, 0]
+    assert np.isnan(weighted_estimates(jnp.ones(2), jnp.ones(2), jnp.zeros(2))["opt/advantage_mean"])
 
 
 def test_weights_and_what_changed_in_them():

@@ -10,14 +10,7 @@ import jax.numpy as jnp
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.advantages import Batch, gae_batch, normalize
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import (
-    explained_variance,
-    gradient_metrics,
-    gradient_norms,
-    policy_change,
-    scaled_losses,
-    spread,
-)
+from gymlab.algorithms.diagnostics import estimates, gradient_norms, norm_names, policy_change, scaled_losses
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
@@ -54,10 +47,9 @@ class A2C(ActorCriticAlgorithm):
         ready = optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
         params, opt, _ = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
-        metrics |= gradient_metrics(grads, gradient_norms(grads, hp["max_grad_norm"]))
+        metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])
-        metrics |= spread(("opt/advantage", "opt/target"), [batch.advantage, batch.target])
-        metrics["opt/explained_variance"] = explained_variance(batch.value, batch.target)
+        metrics |= estimates(batch.advantage, batch.target, batch.value)
         metrics["opt/gradient_steps"] = jnp.int32(1)
         return state._replace(params=params, optimiser=opt), metrics
 

@@ -20,12 +20,6 @@ def clip_fraction(log_ratio: Array, clip_range: Array) -> Array:
     return jnp.mean(jnp.abs(jnp.expm1(log_ratio)) > clip_range)
 
 
-def explained_variance(prediction: Array, target: Array) -> Array:
-    """1 - Var[target - prediction] / Var[target]; NaN when the targets do not vary."""
-    spread = jnp.var(target)
-    return jnp.where(spread > 0, 1 - jnp.var(target - prediction) / spread, jnp.nan)
-
-
 def policy_change(
     old: ActorCritic, new: ActorCritic, obs: Tree, action: Array, weight: Array | None = None
 ) -> dict[str, Array]:
@@ -55,31 +49,43 @@ def part_norms(values: Params) -> Array:
 
 
 def gradient_norms(grads: Params, limit: Array) -> Array:
-    """(2, 1 + parts) norms before and after the gradient is clipped to `limit`."""
+    """(2 * (1 + parts),) norms before and after the gradient is clipped to `limit`; `norm_names` says which."""
     norms = part_norms(grads)
-    return jnp.stack([norms, norms * clip_scale(norms[0], limit)])
+    return jnp.concatenate([norms, norms * clip_scale(norms[0], limit)])
 
 
-def norm_metrics(name: str, params: Params, norms: Array) -> dict[str, Array]:
-    """What `part_norms` gave, by name."""
-    return dict(zip([name, *(f"{name}/{part}" for part in parts_of(params))], norms, strict=True))
+def norm_names(params: Params) -> list[str]:
+    """Of what `gradient_norms` gives."""
+    kinds, parts = ("opt/grad_norm", "opt/grad_norm_clipped"), ("", *(f"/{part}" for part in parts_of(params)))
+    return [f"{kind}{part}" for kind in kinds for part in parts]
 
 
-def gradient_metrics(params: Params, norms: Array) -> dict[str, Array]:
-    """What `gradient_norms` gave, by name."""
-    before = norm_metrics("opt/grad_norm", params, norms[0])
-    return before | norm_metrics("opt/grad_norm_clipped", params, norms[1])
+def estimates(advantage: Array, target: Array, prediction: Array) -> dict[str, Array]:
+    """How advantages and targets are spread, and how well the targets were predicted."""
+    mean, variance = _moments([advantage, target, target - prediction])
+    unexplained = jnp.where(variance[1] > 0, variance[2] / variance[1], jnp.nan)
+    return _spread(mean, variance) | {"opt/explained_variance": 1 - unexplained}  # NaN when the targets do not vary
 
 
-def spread(names: tuple[str, ...], values: list[Array], weight: Array | None = None) -> dict[str, Array]:
-    """Mean and standard deviation of some arrays over the part that `weight` marks; NaN where it marks nothing."""
+def weighted_estimates(advantage: Array, target: Array, weight: Array) -> dict[str, Array]:
+    """How the advantages and targets are spread that `weight` marks with 1; NaN where it marks none."""
+    return _spread(*_moments([advantage, target], weight))
+
+
+def _moments(values: list[Array], weight: Array | None = None) -> tuple[Array, Array]:
+    """Mean and variance of each, of all at once: every sum over a batch is a kernel to compile."""
     stacked = jnp.stack(values)
-    share = jnp.full(values[0].shape, 1 / values[0].size) if weight is None else weight / weight.sum()
-    mean = (stacked * share).sum(1)
-    std = jnp.sqrt(((stacked - mean[:, None]) ** 2 * share).sum(1))
-    return {f"{name}_mean": mean[i] for i, name in enumerate(names)} | {
-        f"{name}_std": std[i] for i, name in enumerate(names)
-    }
+    count = stacked.shape[1] if weight is None else weight.sum()
+    mean = (stacked if weight is None else stacked * weight).sum(1) / count
+    squares = (stacked - mean[:, None]) ** 2
+    return mean, (squares if weight is None else squares * weight).sum(1) / count
+
+
+def _spread(mean: Array, variance: Array) -> dict[str, Array]:
+    """Of advantages, then of targets."""
+    std = jnp.sqrt(variance[:2])
+    found = {"opt/advantage_mean": mean[0], "opt/target_mean": mean[1]}
+    return found | {"opt/advantage_std": std[0], "opt/target_std": std[1]}
 
 
 def scaled_losses(metrics: dict[str, Array], value_coef: Array | float, entropy_coef: Array) -> dict[str, Array]:

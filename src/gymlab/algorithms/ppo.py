@@ -16,11 +16,10 @@ from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Me
 from gymlab.algorithms.diagnostics import (
     approx_kl,
     clip_fraction,
-    explained_variance,
-    gradient_metrics,
+    estimates,
     gradient_norms,
+    norm_names,
     scaled_losses,
-    spread,
 )
 from gymlab.algorithms.minibatch import shuffled, take
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
@@ -28,8 +27,6 @@ from gymlab.core.clock import Count, Number
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
 from gymlab.policies.flat import Params
-
-_NORMS = "norms of the gradient"  # one array among the metrics of a gradient step
 
 
 class PPOSettings(AlgorithmSettings):
@@ -73,7 +70,7 @@ class _Progress(NamedTuple):
     step: Array
     stopped: Array
     learner: LearnerState
-    totals: Metrics  # sums over the executed gradient steps
+    totals: Array  # sums over the executed gradient steps: the loss's metrics, then the gradient's norms
 
 
 class PPO(ActorCriticAlgorithm):
@@ -95,22 +92,20 @@ class PPO(ActorCriticAlgorithm):
         def gradient_step(now: _Progress) -> _Progress:
             part = batch if order is None else take(batch, order[now.step])
             (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(now.learner.params, part, hp)
-            metrics[_NORMS] = gradient_norms(grads, hp["max_grad_norm"])
-            return self._count(now, self._descend(now.learner, grads, hp), metrics, hp)
+            norms = gradient_norms(grads, hp["max_grad_norm"])
+            totals = now.totals + jnp.concatenate([jnp.stack([metrics[name] for name in of_loss]), norms])
+            return self._count(now, self._descend(now.learner, grads, hp), totals, metrics["opt/approx_kl"], hp)
 
         learner = state._replace(
             optimiser=optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
         )
-        shapes = jax.eval_shape(self.loss, state.params, batch, hp)[1]
-        shapes[_NORMS] = jax.eval_shape(gradient_norms, state.params, hp["max_grad_norm"])
-        nothing = {name: jnp.zeros(shape.shape, jnp.float32) for name, shape in shapes.items()}
-        begin = _Progress(jnp.int32(0), jnp.bool_(False), learner, nothing)
+        of_loss = list(jax.eval_shape(self.loss, state.params, batch, hp)[1])
+        names = [*of_loss, *norm_names(state.params)]
+        begin = _Progress(jnp.int32(0), jnp.bool_(False), learner, jnp.zeros(len(names), jnp.float32))
         end = lax.while_loop(lambda now: (now.step < steps) & ~now.stopped, gradient_step, begin)
-        metrics = {name: total / end.step for name, total in end.totals.items()}
-        metrics |= gradient_metrics(state.params, metrics.pop(_NORMS))
+        metrics = dict(zip(names, end.totals / end.step, strict=True))
         metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])
-        metrics |= spread(("opt/advantage", "opt/target"), [batch.advantage, batch.target])
-        metrics["opt/explained_variance"] = explained_variance(batch.value, batch.target)
+        metrics |= estimates(batch.advantage, batch.target, batch.value)
         metrics["opt/gradient_steps"] = end.step
         metrics["opt/kl_stop"] = end.stopped
         return end.learner, metrics
@@ -146,12 +141,11 @@ class PPO(ActorCriticAlgorithm):
         params, state, _ = optimiser.step(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
         return learner._replace(params=params, optimiser=state)
 
-    def _count(self, now: _Progress, learner: LearnerState, metrics: Metrics, hp: Hyper) -> _Progress:
+    def _count(self, now: _Progress, learner: LearnerState, totals: Array, moved: Array, hp: Hyper) -> _Progress:
         """Keep the step and its metrics, unless the policy had already moved too far before it."""
-        totals = {name: now.totals[name] + metrics[name] for name in now.totals}
         if self.settings.target_kl is None:
             return _Progress(now.step + 1, now.stopped, learner, totals)
-        stop = metrics["opt/approx_kl"] > hp["target_kl"]
+        stop = moved > hp["target_kl"]
         kept, dropped = (now.step + 1, learner, totals), (now.step, now.learner, now.totals)
         step, learner, totals = jax.tree.map(lambda new, old: jnp.where(stop, old, new), kept, dropped)
         return _Progress(step, stop, learner, totals)

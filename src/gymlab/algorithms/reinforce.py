@@ -11,7 +11,13 @@ from jax import lax
 from gymlab.algorithms import optimiser
 from gymlab.algorithms.advantages import fold, normalize
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import gradient_metrics, gradient_norms, policy_change, scaled_losses, spread
+from gymlab.algorithms.diagnostics import (
+    gradient_norms,
+    norm_names,
+    policy_change,
+    scaled_losses,
+    weighted_estimates,
+)
 from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
@@ -104,7 +110,7 @@ class Reinforce(ActorCriticAlgorithm):
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
         metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)
-        metrics |= gradient_metrics(grads, gradient_norms(grads, hp["max_grad_norm"]))
+        metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, self._value_coef(hp), hp["entropy_coef"])
         metrics["opt/gradient_steps"] = (count > 0).astype(jnp.int32)
         metrics["roll/stale_fraction"] = (sample.stale * sample.used).sum() / jnp.maximum(count, 1)
@@ -119,7 +125,7 @@ class Reinforce(ActorCriticAlgorithm):
         log_prob = policy.log_prob(sample.action)
         baseline = {"none": 0.0, "running_mean": buffers.mean_return, "value": lax.stop_gradient(value)}
         advantage = (sample.target - baseline[self.settings.baseline]) * sample.used
-        measured = spread(("opt/advantage", "opt/target"), [advantage, sample.target], sample.used)
+        measured = weighted_estimates(advantage, sample.target, sample.used)
         if self.settings.normalize_advantage:
             advantage = normalize(advantage, sample.used)
         weight = sample.used

@@ -80,7 +80,7 @@ def judging(
         else:
             run = parts.evaluate if desk is None else desk.evaluate
             if desk is None and isinstance(parts.program, CompiledProgram):
-                leaving.callback(_preparing(parts, state).join)
+                leaving.callback(_preparing(parts, parts.program, state).join)
             evaluate = Evaluate(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
             evaluate,
@@ -93,14 +93,18 @@ def judging(
         ]
 
 
-def _preparing(parts: Parts, state: TrainState) -> threading.Thread:
-    """Compiles what evaluation needs while the updates are compiled and the first ones made, both without Python."""
+def _preparing(parts: Parts, program: CompiledProgram, state: TrainState) -> threading.Thread:
+    """Compiles what evaluation needs while the updates are compiled and the first ones made, both without Python.
+
+    What only the last evaluation needs waits for the updates: they want every core until they are compiled.
+    """
     settings, policy, obs = parts.recipe.eval, parts.agent.policy(state), state.groups[0].obs
 
     def prepare() -> None:
         with suppress(Exception):  # what is wrong is told where it matters: by the evaluation
-            for episodes in (settings.episodes, settings.final_episodes):
-                parts.evaluator.prepare(policy, obs, episodes, settings.max_envs)
+            parts.evaluator.prepare(policy, obs, settings.episodes, settings.max_envs)
+            program.wait_compiled()
+            parts.evaluator.prepare(policy, obs, settings.final_episodes, settings.max_envs)
 
     thread = threading.Thread(target=prepare, name="evaluation is prepared")
     thread.start()

@@ -52,9 +52,9 @@ class Trunk(Module):
     size: int = static()
     activation: str = static()
 
-    def __init__(self, key: Array, encoder: Any, hidden: tuple[int, ...], settings: PolicySettings) -> None:
+    def __init__(self, keys: Array, encoder: Any, hidden: tuple[int, ...], settings: PolicySettings) -> None:
+        """`keys`: one for each hidden layer; there may be more."""
         sizes = (encoder.size, *hidden)
-        keys = jax.random.split(key, max(len(hidden), 1))
         self.encoder = encoder
         self.layers = tuple(
             Linear(k, a, b, math.sqrt(2), orthogonal=settings.ortho_init)
@@ -99,15 +99,19 @@ class ActorCritic(Module):
     settings: PolicySettings = static()
 
     def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = Flatten) -> None:
-        k_policy, k_value, k_head, k_critic = jax.random.split(key, 4)
-
-        def trunk(key: Array, hidden: tuple[int, ...]) -> Trunk:
-            k_encoder, k_layers = jax.random.split(key)
-            return Trunk(k_layers, encoder(k_encoder, spaces.observation), hidden, settings)
-
-        self.policy_trunk = trunk(k_policy, settings.hidden)
         value_hidden = settings.hidden if settings.value_hidden is None else settings.value_hidden
-        self.value_trunk = None if settings.shared else trunk(k_value, value_hidden)
+        keys = jax.random.split(key, 4)
+        k_head, k_critic = keys[2:]
+        # Both trunks' keys at once: every split is a dozen kernels to compile. Its first keys are the same for any n.
+        k_encoders, k_trunks = jax.vmap(jax.random.split, out_axes=1)(keys[:2])
+        most = max(len(settings.hidden), len(value_hidden), 1)
+        k_layers = jax.vmap(lambda key: jax.random.split(key, most))(k_trunks)
+
+        def trunk(place: int, hidden: tuple[int, ...]) -> Trunk:
+            return Trunk(k_layers[place], encoder(k_encoders[place], spaces.observation), hidden, settings)
+
+        self.policy_trunk = trunk(0, settings.hidden)
+        self.value_trunk = None if settings.shared else trunk(1, value_hidden)
         # The small policy head makes the first policy near uniform, whatever the initialiser.
         self.policy_head = Linear(k_head, self.policy_trunk.size, output_count(spaces.action), 0.01, orthogonal=True)
         value_size = (self.value_trunk or self.policy_trunk).size

@@ -61,13 +61,11 @@ def window_metrics(episodes: Episodes) -> dict[str, Array]:
     def mean_of(values: Array) -> Array:
         # Scalar divisions, which round once: a mean of 500s is 500 and reaches a threshold of 500.
         sums, count = jnp.sum(values * inside, 1), jnp.maximum(held, 1)
-        return jnp.where(held > 0, jnp.stack([sums[0] / count, sums[1] / count]), jnp.nan)
+        return jnp.stack([sums[0] / count, sums[1] / count])
 
     mean = mean_of(rings)
-    std = jnp.sqrt(mean_of((rings - jnp.where(held > 0, mean, 0.0)[:, None]) ** 2))
-    low = jnp.where(held > 0, jnp.min(jnp.where(inside, rings, jnp.inf), 1), jnp.nan)
-    high = jnp.where(held > 0, jnp.max(jnp.where(inside, rings, -jnp.inf), 1), jnp.nan)
-    found = {"roll/return_window": held}
-    for word, values in (("mean", mean), ("std", std), ("min", low), ("max", high)):
-        found[f"roll/return_{word}"], found[f"roll/length_{word}"] = values
-    return found
+    std = jnp.sqrt(mean_of((rings - mean[:, None]) ** 2))
+    highest = jnp.max(jnp.where(inside, jnp.concatenate([rings, -rings]), -jnp.inf), 1)
+    numbers = jnp.where(held > 0, jnp.concatenate([mean, std, -highest[2:], highest[:2]]), jnp.nan)
+    names = (f"roll/{what}_{word}" for word in ("mean", "std", "min", "max") for what in ("return", "length"))
+    return {"roll/return_window": held, **dict(zip(names, numbers, strict=True))}

@@ -15,7 +15,7 @@ from gymlab.policies.normaliser import Normalising
 from gymlab.rollout import episodes
 from gymlab.training.distributions import Layout, Subject, take
 from gymlab.training.state import Policy, Skipped, TrainState
-from gymlab.training.statistics import basic, rollout_statistics
+from gymlab.training.statistics import action_statistics, basic, reward_parts, reward_statistics
 
 MOST_SKIPPED = 10  # updates in a row; after that something is wrong for good
 CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
@@ -80,7 +80,9 @@ class Agent:
         for group, rollout in zip(state.groups, rollouts, strict=True):
             normaliser, discounted = self.normalising.learn(normaliser, rollout, group.discounted, hp["gamma"])
             tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)
-            measured |= roll | self._rollout_metrics(rollout)
+            measured |= roll | reward_statistics(rollout, full=self._full)
+            if self._full:
+                measured |= action_statistics(self.algorithm.spaces.action, rollout) | reward_parts(rollout)
             groups.append(group._replace(episodes=tracked, discounted=discounted))
         after = TrainState(learnt, normaliser, tuple(groups), state.key, state.skipped)
         seen = None if look is None or not self._full else self._look(look, state, after, rollouts)
@@ -113,17 +115,6 @@ class Agent:
 
         shape = jax.eval_shape(taken)
         return lax.cond(look, taken, lambda: jnp.zeros(shape.shape, shape.dtype))
-
-    def _rollout_metrics(self, rollout: Rollout) -> Metrics:
-        metrics = {
-            "roll/reward_mean": jnp.mean(rollout.reward),
-            "roll/train_reward_mean": jnp.mean(rollout.train_reward),
-            "roll/terminated": jnp.sum(rollout.terminated),
-            "roll/truncated": jnp.sum(rollout.truncated),
-        }
-        if self._full:
-            metrics |= rollout_statistics(self.algorithm.spaces.action, rollout)
-        return metrics
 
     def _kept_or_skipped(self, before: TrainState, after: TrainState, sound: Array) -> TrainState:
         """The state after an update or, where that is not sound, the one before it with the envs moved on."""

@@ -23,11 +23,10 @@ import numpy as np
 from jax import lax
 
 from gymlab.core.types import Array, Tree
-from gymlab.training.agent import window_reached
 from gymlab.training.contract import Advanced
 from gymlab.training.looks import Looks
 from gymlab.training.program import CompiledProgram
-from gymlab.training.rows import packed, read_rows
+from gymlab.training.rows import read_rows
 from gymlab.training.state import TrainState
 from gymlab.training.tensors import Tensors
 
@@ -74,7 +73,6 @@ class Lockstep:
         self.members = members
         self._run = jax.jit(self._updates)
         self._program: CompiledProgram | None = None
-        self._names: list[str] = []
         self._changed = threading.Condition(turn)
         self._here = set(range(members))
         self._asked: dict[int, _Request] = {}
@@ -145,7 +143,7 @@ class Lockstep:
             if faults[i]:
                 answers[i] = self._alone(request, done)
             else:
-                told = read_rows(self.program.agent, self._names, values[:done, i], request.looks)
+                told = read_rows(self.program.agent, self.program.names, values[:done, i], request.looks)
                 answers[i] = Advanced(Held(everyone, i), told)
         return answers
 
@@ -175,18 +173,15 @@ class Lockstep:
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop: Array, active: Array
     ) -> tuple[TrainState, Array, Array, Array]:
         """As `CompiledProgram`'s, but for the member axis. A call ends for all where it ends for one."""
-        step = jax.jit(jax.vmap(self.program.update, in_axes=(0, 0, 0, None)), inline=True)
-        shapes = jax.eval_shape(step, state, first, table[0], looks[0])
-        self._names[:] = sorted(shapes.metrics)
-        width = len(self._names) + (0 if shapes.look is None else shapes.look.shape[-1])
-        rows = jnp.zeros((self.program.most, self.members, width), jnp.float32)
+        step = jax.jit(jax.vmap(self.program.step, in_axes=(0, 0, 0, None, 0)), inline=True)
+        _, row, *_ = jax.eval_shape(step, state, first, table[0], looks[0], stop)
+        rows = jnp.zeros((self.program.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, metrics, fault, look = step(state, first + i.astype(jnp.uint32), table[i], looks[i])
-            row = packed(metrics, self._names, look)
-            ended = active & (window_reached(metrics, stop) | fault)
-            return i + 1, state, rows.at[i].set(row), ended.any(), fault
+            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], looks[i], stop)
+            rows = lax.dynamic_update_index_in_dim(rows, row, i, 0)
+            return i + 1, state, rows, (active & (reached | fault)).any(), fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.zeros(self.members, bool))
         done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3], body, begin)

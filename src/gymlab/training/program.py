@@ -45,7 +45,7 @@ class CompiledProgram:
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
-        self._names: list[str] = []  # known once an update was traced
+        self.names: list[str] = []  # of a row's numbers, known once an update was traced
         self._compiling: Future[Any] | None = None
 
     def again(self, looks: Looks) -> CompiledProgram:
@@ -56,7 +56,7 @@ class CompiledProgram:
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
         key = run_key(seed)
-        if ahead and not self._names:
+        if ahead and not self.names:
             self._compile_ahead(key)
         return self._start(key)
 
@@ -69,6 +69,11 @@ class CompiledProgram:
         self._compiling = threads.submit(updates.compile)
         threads.shutdown(wait=False)
         beginning.result()
+
+    def wait_compiled(self) -> None:
+        """Until the updates are compiled, where that is being done ahead."""
+        if (compiling := self._compiling) is not None:
+            compiling.result()
 
     def opened(self, state: TrainState) -> TrainState:
         return state
@@ -102,13 +107,13 @@ class CompiledProgram:
     def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
         """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
         if self._compiling is not None:
-            self._compiling.result()
+            self.wait_compiled()
             self._compiling = None
             give_back_freed()
         looks = self._looks.at(first, len(hp))
         after, rows, ends = self._run(*self._arguments(state, first, hp, looks, stop_return))
         done, fault = np.asarray(ends).tolist()
-        told = read_rows(self.agent, self._names, np.asarray(rows)[: done - fault], looks)
+        told = read_rows(self.agent, self.names, np.asarray(rows)[: done - fault], looks)
         return Advanced(state if fault else after, told), after if fault else None
 
     def _arguments(self, state: TrainState, first: int, hp: Array, looks: Array, stop_return: float) -> tuple[Any, ...]:
@@ -148,21 +153,27 @@ class CompiledProgram:
         hp = {name: values[i] for i, name in enumerate(self.hp_names)}
         return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, look)
 
+    def step(
+        self, state: TrainState, update: Array, values: Array, look: Array, stop_return: Array
+    ) -> tuple[TrainState, Array, Array, Array]:
+        """An update with its row, to be traced; then whether the returns asked for are reached, and the fault."""
+        learnt = self.update(state, update, values, look)
+        self.names[:] = learnt.metrics
+        reached = window_reached(learnt.metrics, stop_return)
+        return learnt.state, packed(learnt.metrics, learnt.look), reached, learnt.fault
+
     def _updates(
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
         """The state, a row per update, and how many were done and whether the last of them is a fault."""
-        step = jax.jit(self.update, inline=True)  # traced once, for its shapes and for the loop
-        shapes = jax.eval_shape(step, state, first, table[0], looks[0])
-        self._names[:] = sorted(shapes.metrics)
-        width = len(self._names) + (0 if shapes.look is None else shapes.look.size)
-        rows = jnp.zeros((self.most, width), jnp.float32)
+        step = jax.jit(self.step, inline=True)  # traced once, for its shapes and for the loop
+        _, row, *_ = jax.eval_shape(step, state, first, table[0], looks[0], stop_return)
+        rows = jnp.zeros((self.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, metrics, fault, look = step(state, first + i.astype(jnp.uint32), table[i], looks[i])
-            row = packed(metrics, self._names, look)
-            return i + 1, state, rows.at[i].set(row), window_reached(metrics, stop_return), fault
+            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], looks[i], stop_return)
+            return i + 1, state, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
         done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3] & ~now[4], body, begin)
@@ -272,9 +283,9 @@ class HostProgram:
     def _packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
         state, metrics, fault, look = self.agent.learn(*args)
-        self._names[:] = sorted(metrics)
+        self._names[:] = metrics
         fault = (fault | ~self.agent.sound(state)).astype(jnp.float32)
-        return state, packed(metrics, self._names, fault[None]), look
+        return state, packed(metrics, fault[None]), look
 
 
 def _with_counts(state: TrainState, tensors: Tensors) -> Tensors:

@@ -22,10 +22,13 @@ class Row(dict[str, float]):
     histograms: Mapping[str, Histogram] = MappingProxyType({})
 
 
-def packed(metrics: dict[str, Array], names: list[str], more: Array | None) -> Array:
-    """A row as one array: the metrics by name, then more."""
-    numbers = jnp.stack([metrics[name].astype(jnp.float32) for name in names], axis=-1)
-    return numbers if more is None else jnp.concatenate([numbers, more], axis=-1)
+def packed(metrics: dict[str, Array], more: Array | None) -> Array:
+    """A row as one array: the metrics in their order, then more.
+
+    Numbers that stand side by side in an array should do so among the metrics: XLA then takes them out of it at once.
+    """
+    numbers = jnp.stack([number.astype(jnp.float32) for number in metrics.values()])
+    return numbers if more is None else jnp.concatenate([numbers, more])
 
 
 def read_rows(agent: Agent, names: list[str], values: np.ndarray, looks: np.ndarray) -> list[Row]:

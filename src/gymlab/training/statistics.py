@@ -20,30 +20,31 @@ def basic(metrics: Metrics) -> Metrics:
     return {name: value for name, value in metrics.items() if not name.startswith(_DETAILS)}
 
 
-def rollout_statistics(space: Any, rollout: Rollout) -> Metrics:
-    """Rewards as the env gave them and as learning sees them, and actions as the env received them."""
+def reward_statistics(rollout: Rollout, *, full: bool) -> Metrics:
+    """Rewards as the env gave them and as learning sees them, and how many episodes ended how."""
+    rewards, size = (rollout.reward, rollout.train_reward), rollout.reward.size
+    summed = jnp.stack([*rewards, rollout.reward != 0, rollout.terminated, rollout.truncated]).reshape(5, -1)
+    sums = summed.sum(1)  # one after the other would be a pass over the rollout for each, and a kernel to compile
+    mean = sums[:3] / size
+    found = {"roll/reward_mean": mean[0], "roll/train_reward_mean": mean[1]}
+    if full:
+        std = jnp.sqrt(((summed[:2] - mean[:2, None]) ** 2).sum(1) / size)
+        found |= {"roll/reward_nonzero": mean[2], "roll/reward_std": std[0], "roll/train_reward_std": std[1]}
+        found |= {"roll/reward_min": rollout.reward.min(), "roll/reward_max": rollout.reward.max()}
+    return found | {"roll/terminated": sums[3], "roll/truncated": sums[4]}
+
+
+def action_statistics(space: Any, rollout: Rollout) -> Metrics:
+    """Actions as the env received them."""
     sent = to_env(space, rollout.action).astype(jnp.float32)
-    sent = sent.reshape(*rollout.reward.shape, -1)
     found = {"roll/action_mean": sent.mean(), "roll/action_std": sent.std()}
     if isinstance(space, gym.Box):
         shaped = rollout.action.reshape(*rollout.reward.shape, *space.shape)
         found["roll/action_clipped"] = jnp.mean((shaped < space.low) | (shaped > space.high))
-    rewards = jnp.stack([rollout.reward, rollout.train_reward]).reshape(2, -1)
-    std = rewards.std(1)
-    return (
-        found
-        | _parts(rollout)
-        | {
-            "roll/reward_std": std[0],
-            "roll/train_reward_std": std[1],
-            "roll/reward_min": rewards[0].min(),
-            "roll/reward_max": rewards[0].max(),
-            "roll/reward_nonzero": jnp.mean(rewards[0] != 0),
-        }
-    )
+    return found
 
 
-def _parts(rollout: Rollout) -> Metrics:
+def reward_parts(rollout: Rollout) -> Metrics:
     """The named parts of the reward: how large, which share of all, how often not 0."""
     if not rollout.components:
         return {}
