@@ -71,5 +71,6 @@ def test_what_was_compiled_before_the_first_update_is_in_its_row(tmp_path):
 def test_a_runs_key_is_jaxs(seed):
     np.testing.assert_array_equal(jax.random.key_data(run_key(seed)), jax.random.key_data(jax.random.key(seed)))
     assert run_key(seed).dtype == jax.random.key(seed).dtype
-    named = stream_key(run_key(seed), "evaluation")
-    np.testing.assert_array_equal(jax.random.key_data(named_key(seed, "evaluation")), jax.random.key_data(named))
+    for name in (("evaluation",), ("first reset", 0), ("first reset", 3)):
+        named = stream_key(run_key(seed), *name)
+        np.testing.assert_array_equal(jax.random.key_data(named_key(seed, *name)), jax.random.key_data(named))

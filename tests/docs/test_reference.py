@@ -63,7 +63,7 @@ def named_by_an_update(algorithm):
     parts = build(
         resolve(f"Bandit-v0:{algorithm}", [*TINY, *(["batch_size=8"] if algorithm == "ppo" else [])]).recipe, 0
     )
-    state = jax.eval_shape(parts.program._begin, jax.random.key(0))
+    state = jax.eval_shape(parts.program._begin, *parts.program._first_keys(0))
     hp = jax.ShapeDtypeStruct((len(parts.plan.hp_names),), np.float32)
     names = set(jax.eval_shape(parts.program.update, state, np.uint32(0), hp, np.bool_(True))[1])
     looked = [*parts.agent.layout.values, *(name for name, _ in parts.agent.layout.histograms)]

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from gymlab.policies.orthogonal import _by_reflections, _drawn, _orthonormal, orthogonal
+from gymlab.policies.orthogonal import Wanted, _by_reflections, _drawn, _orthonormal, orthogonal, orthogonals
 
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 64), (64, 2), (64, 1), (8, 8, 4, 32), (3, 3, 64, 64)])
@@ -29,4 +29,13 @@ def test_numbers_are_drawn_as_for_the_layer_alone(shape):
     # More are drawn than needed; with other numbers every recipe's first policy would be another one.
     drawn = jax.random.normal(jax.random.key(3), (np.prod(shape),))
     count = max(4096, 2 ** int(np.ceil(np.log2(np.prod(shape)))))
-    assert (_drawn(jax.random.key(3), count)[: drawn.size] == drawn).all()
+    assert (_drawn(jax.random.key(3)[None], count)[0, : drawn.size] == drawn).all()
+
+
+def test_layers_made_together_are_those_made_one_by_one():
+    shapes = [(4, 64), (64, 64), (128, 256), (64, 1)]
+    wanted = [
+        Wanted(key, shape, 1.5) for key, shape in zip(jax.random.split(jax.random.key(3), 4), shapes, strict=True)
+    ]
+    for one, weights in zip(wanted, orthogonals(wanted), strict=True):
+        np.testing.assert_array_equal(weights, orthogonal(*one))

@@ -22,12 +22,15 @@ def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
     return key
 
 
-def named_key(seed: int, name: str) -> Array:
-    """`stream_key(run_key(seed), name)`, without a program to compile."""
-    return jax.random.wrap_key_data(_threefry((0, seed % 2**32), (0, stream_id(name))), impl="threefry2x32")
+def named_key(seed: int, name: str, *indices: int) -> Array:
+    """`stream_key(run_key(seed), name, *indices)`, without a program to compile."""
+    key = (0, seed % 2**32)
+    for word in (stream_id(name), *indices):
+        key = _threefry(key, (0, word))
+    return jax.random.wrap_key_data(np.array(key, np.uint32), impl="threefry2x32")  # type: ignore[arg-type]
 
 
-def _threefry(key: tuple[int, int], count: tuple[int, int]) -> Array:
+def _threefry(key: tuple[int, int], count: tuple[int, int]) -> tuple[int, int]:
     """The hash behind JAX's keys, Threefry-2x32 with 20 rounds (Salmon et al., 2011), of one pair of words."""
     words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
     x, y = (count[0] + words[0]) % 2**32, (count[1] + words[1]) % 2**32
@@ -37,4 +40,4 @@ def _threefry(key: tuple[int, int], count: tuple[int, int]) -> Array:
             y = ((y << turn | y >> 32 - turn) % 2**32) ^ x
         x = (x + words[(group + 1) % 3]) % 2**32
         y = (y + words[(group + 2) % 3] + group + 1) % 2**32
-    return np.array([x, y], np.uint32)
+    return x, y

@@ -12,11 +12,11 @@ from gymnasium import spaces as gym_spaces
 
 from gymlab.core.arrays import where_rows
 from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
-from gymlab.policies import orthogonal as initial
 from gymlab.policies.distributions import Distribution, Gaussian
 from gymlab.policies.encoders import Flatten, MakeEncoder
 from gymlab.policies.heads import distribution, output_count
 from gymlab.policies.module import Module, static
+from gymlab.policies.orthogonal import Wanted, orthogonal, orthogonals
 from gymlab.policies.settings import PolicySettings
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -34,14 +34,22 @@ class Linear(Module):
     weight: Array
     bias: Array
 
-    def __init__(self, key: Array, size_in: int, size_out: int, scale: float, *, orthogonal: bool) -> None:
-        shape = (size_in, size_out)
-        uniform = jax.nn.initializers.lecun_uniform()
-        self.weight = initial.orthogonal(key, shape, scale) if orthogonal else uniform(key, shape, jnp.float32)
-        self.bias = jnp.zeros(size_out, jnp.float32)
+    def __init__(self, weight: Array) -> None:
+        """(in, out)"""
+        self.weight = weight
+        self.bias = jnp.zeros(weight.shape[1], jnp.float32)
 
     def __call__(self, x: Array) -> Array:
         return x @ self.weight + self.bias
+
+
+def _linears(wanted: list[Wanted], settings: PolicySettings) -> list[Linear]:
+    """Layers with their first weights; those of the last are orthogonal in any case."""
+    if settings.ortho_init:
+        return [Linear(weight) for weight in orthogonals(wanted)]
+    *others, last = wanted
+    uniform = jax.nn.initializers.lecun_uniform()
+    return [Linear(uniform(layer.key, layer.shape, jnp.float32)) for layer in others] + [Linear(orthogonal(*last))]
 
 
 class Trunk(Module):
@@ -52,15 +60,9 @@ class Trunk(Module):
     size: int = static()
     activation: str = static()
 
-    def __init__(self, keys: Array, encoder: Any, hidden: tuple[int, ...], settings: PolicySettings) -> None:
-        """`keys`: one for each hidden layer; there may be more."""
-        sizes = (encoder.size, *hidden)
-        self.encoder = encoder
-        self.layers = tuple(
-            Linear(k, a, b, math.sqrt(2), orthogonal=settings.ortho_init)
-            for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=False)
-        )
-        self.size, self.activation = sizes[-1], settings.activation
+    def __init__(self, encoder: Any, layers: list[Linear], activation: str) -> None:
+        self.encoder, self.layers, self.activation = encoder, tuple(layers), activation
+        self.size = layers[-1].weight.shape[1] if layers else encoder.size
 
     def __call__(self, obs: Tree) -> Array:
         x = self.encoder(obs.obs if isinstance(obs, Masked) else obs)
@@ -99,23 +101,27 @@ class ActorCritic(Module):
     settings: PolicySettings = static()
 
     def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = Flatten) -> None:
-        value_hidden = settings.hidden if settings.value_hidden is None else settings.value_hidden
+        own = settings.hidden if settings.value_hidden is None else settings.value_hidden
+        trunks = [settings.hidden] if settings.shared else [settings.hidden, own]
         keys = jax.random.split(key, 4)
         k_head, k_critic = keys[2:]
-        # Both trunks' keys at once: every split is a dozen kernels to compile. Its first keys are the same for any n.
-        k_encoders, k_trunks = jax.vmap(jax.random.split, out_axes=1)(keys[:2])
-        most = max(len(settings.hidden), len(value_hidden), 1)
-        k_layers = jax.vmap(lambda key: jax.random.split(key, most))(k_trunks)
-
-        def trunk(place: int, hidden: tuple[int, ...]) -> Trunk:
-            return Trunk(k_layers[place], encoder(k_encoders[place], spaces.observation), hidden, settings)
-
-        self.policy_trunk = trunk(0, settings.hidden)
-        self.value_trunk = None if settings.shared else trunk(1, value_hidden)
+        # Both trunks' keys at once: every split is half a dozen kernels to compile. A key is the same for any count.
+        k_encoders, k_trunks = jax.vmap(jax.random.split, out_axes=1)(keys[: len(trunks)])
+        k_layers = jax.vmap(lambda key: jax.random.split(key, max(*map(len, trunks), 1)))(k_trunks)
+        encoders = [encoder(k, spaces.observation) for k in k_encoders]
+        sizes = [(made.size, *hidden) for made, hidden in zip(encoders, trunks, strict=True)]
+        wanted = [
+            Wanted(k, (a, b), math.sqrt(2))
+            for layers, of in zip(k_layers, sizes, strict=True)
+            for k, a, b in zip(layers, of[:-1], of[1:], strict=False)
+        ]
+        wanted.append(Wanted(k_critic, (sizes[-1][-1], 1), 1.0))
         # The small policy head makes the first policy near uniform, whatever the initialiser.
-        self.policy_head = Linear(k_head, self.policy_trunk.size, output_count(spaces.action), 0.01, orthogonal=True)
-        value_size = (self.value_trunk or self.policy_trunk).size
-        self.value_head = Linear(k_critic, value_size, 1, 1.0, orthogonal=settings.ortho_init)
+        wanted.append(Wanted(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
+        *layers, self.value_head, self.policy_head = _linears(wanted, settings)
+        made = len(settings.hidden)
+        self.policy_trunk = Trunk(encoders[0], layers[:made], settings.activation)
+        self.value_trunk = None if settings.shared else Trunk(encoders[1], layers[made:], settings.activation)
         self.log_std = _initial_log_std(spaces.action, settings, self.policy_trunk.size)
         self.spaces, self.settings = spaces, settings
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gymlab.core.keys import run_key, stream_key
+from gymlab.core.keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.rollout.compiled import CompiledCollector
 from gymlab.rollout.host import HostCollector
@@ -55,14 +55,19 @@ class CompiledProgram:
         return twin
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
-        key = run_key(seed)
+        keys = self._first_keys(seed)
         if ahead and not self.names:
-            self._compile_ahead(key)
-        return self._start(key)
+            self._compile_ahead(keys)
+        return self._start(*keys)
 
-    def _compile_ahead(self, key: Array) -> None:
+    def _first_keys(self, seed: int) -> tuple[Any, ...]:
+        """What `_begin` takes: keys made here need not be made by a program, which would have to be compiled."""
+        resets = tuple(named_key(seed, "first reset", i) for i in range(len(self._collectors)))
+        return run_key(seed), named_key(seed, "weights"), resets
+
+    def _compile_ahead(self, keys: tuple[Any, ...]) -> None:
         """What makes the first state, and in the background the updates: the first call of them will wait for that."""
-        begin, hp = self._start.lower(key), np.zeros((0, len(self.hp_names)), np.float32)
+        begin, hp = self._start.lower(*keys), np.zeros((0, len(self.hp_names)), np.float32)
         threads = ThreadPoolExecutor(2)
         beginning = threads.submit(begin.compile)
         updates = self._run.lower(*self._arguments(begin.out_info, 0, hp, np.zeros(0, bool), math.inf))
@@ -131,10 +136,10 @@ class CompiledProgram:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _begin(self, key: Array) -> TrainState:
+    def _begin(self, key: Array, weights: Array, resets: tuple[Array, ...]) -> TrainState:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
-        groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
-        algorithm = self.agent.algorithm.init(stream_key(key, "weights"), sizes)
+        groups = tuple(c.begin(reset) for c, reset in zip(self._collectors, resets, strict=True))
+        algorithm = self.agent.algorithm.init(weights, sizes)
         return TrainState(algorithm, self.agent.normalising.init(), groups, key, self.agent.no_skips())
 
     def _collected(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
@@ -207,10 +212,9 @@ class HostProgram:
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
         del ahead  # what is compiled depends on what the envs give
-        key = run_key(seed)
-        groups = tuple(c.begin(stream_key(key, "first reset", i)) for i, c in enumerate(self._collectors))
-        algorithm, normaliser = self._init(key)
-        return TrainState(algorithm, normaliser, groups, key, self.agent.no_skips())
+        groups = tuple(c.begin(named_key(seed, "first reset", i)) for i, c in enumerate(self._collectors))
+        algorithm, normaliser = self._init(named_key(seed, "weights"))
+        return TrainState(algorithm, normaliser, groups, run_key(seed), self.agent.no_skips())
 
     def opened(self, state: TrainState) -> TrainState:
         return state
@@ -276,9 +280,9 @@ class HostProgram:
         for collector in self._collectors:
             collector.engine.close()
 
-    def _begin(self, key: Array) -> tuple[Tree, Tree]:
+    def _begin(self, weights: Array) -> tuple[Tree, Tree]:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
-        return self.agent.algorithm.init(stream_key(key, "weights"), sizes), self.agent.normalising.init()
+        return self.agent.algorithm.init(weights, sizes), self.agent.normalising.init()
 
     def _packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
