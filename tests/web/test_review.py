@@ -84,8 +84,9 @@ def test_without_a_model_the_text_is_copied(chrome, runs):
         tab.get_by_text("no model is configured").wait_for()
         tab.get_by_role("tabpanel").get_by_role("button", name="Copy").click()
         tab.get_by_text("The text copied").wait_for()
-        copied = tab.wait_for_function("navigator.clipboard.readText()").json_value()  # it is written a moment later
-    assert "## Settings of the algorithm" in copied
+        # It is written a moment later, and the browser's other pages write there too.
+        written = "navigator.clipboard.readText().then(text => text.includes('## Settings of the algorithm') && text)"
+        copied = tab.wait_for_function(written).json_value()
     assert "> ppo.learning_rate = lin_1e-3" in copied
     assert "## Alerts" in copied
 

@@ -119,9 +119,9 @@ class ActorCritic(Module):
         # The small policy head makes the first policy near uniform, whatever the initialiser.
         wanted.append(Wanted(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
         *layers, self.value_head, self.policy_head = _linears(wanted, settings)
-        made = len(settings.hidden)
-        self.policy_trunk = Trunk(encoders[0], layers[:made], settings.activation)
-        self.value_trunk = None if settings.shared else Trunk(encoders[1], layers[made:], settings.activation)
+        depth = len(settings.hidden)
+        self.policy_trunk = Trunk(encoders[0], layers[:depth], settings.activation)
+        self.value_trunk = None if settings.shared else Trunk(encoders[1], layers[depth:], settings.activation)
         self.log_std = _initial_log_std(spaces.action, settings, self.policy_trunk.size)
         self.spaces, self.settings = spaces, settings
 
