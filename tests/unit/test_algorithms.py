@@ -100,6 +100,19 @@ def test_a_high_target_kl_changes_nothing():
     np.testing.assert_allclose(one.params["policy_head.weight"], two.params["policy_head.weight"], atol=1e-7)
 
 
+def test_a_loss_of_ones_own_tells_what_it_likes():
+    class Brief(PPO):
+        def loss(self, params, batch, hp):
+            loss, told = super().loss(params, batch, hp)
+            return loss, {"opt/loss": told["opt/loss"], "opt/own": 2 * told["opt/loss"]}
+
+    brief = make(Brief, batch_size=T * N, epochs=1)
+    state = init(brief)
+    _, metrics = update(brief, state, some_rollout(brief, state.params))
+    assert metrics["opt/own"] == 2 * metrics["opt/loss"]
+    assert "opt/approx_kl" not in metrics
+
+
 def test_value_clipping_takes_the_worse_of_both_errors():
     ppo = make(PPO, value_clip=0.1)
     batch = type("B", (), {"value": jnp.array([0.0, 0.0]), "target": jnp.array([1.0, -1.0])})

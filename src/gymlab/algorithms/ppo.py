@@ -94,7 +94,7 @@ class PPO(ActorCriticAlgorithm):
             (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(now.learner.params, part, hp)
             norms = gradient_norms(grads, hp["max_grad_norm"])
             totals = now.totals + jnp.concatenate([jnp.stack([metrics[name] for name in of_loss]), norms])
-            return self._count(now, self._descend(now.learner, grads, hp), totals, metrics["opt/approx_kl"], hp)
+            return self._count(now, self._descend(now.learner, grads, hp), totals, metrics, hp)
 
         learner = state._replace(
             optimiser=optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
@@ -141,11 +141,11 @@ class PPO(ActorCriticAlgorithm):
         params, state, _ = optimiser.step(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
         return learner._replace(params=params, optimiser=state)
 
-    def _count(self, now: _Progress, learner: LearnerState, totals: Array, moved: Array, hp: Hyper) -> _Progress:
+    def _count(self, now: _Progress, learner: LearnerState, totals: Array, metrics: Metrics, hp: Hyper) -> _Progress:
         """Keep the step and its metrics, unless the policy had already moved too far before it."""
         if self.settings.target_kl is None:
             return _Progress(now.step + 1, now.stopped, learner, totals)
-        stop = moved > hp["target_kl"]
+        stop = metrics["opt/approx_kl"] > hp["target_kl"]
         kept, dropped = (now.step + 1, learner, totals), (now.step, now.learner, now.totals)
         step, learner, totals = jax.tree.map(lambda new, old: jnp.where(stop, old, new), kept, dropped)
         return _Progress(step, stop, learner, totals)
