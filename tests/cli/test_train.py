@@ -102,6 +102,8 @@ def test_a_finished_run_says_how_to_extend_it_and_a_larger_budget_does(trained):
         rates = reader.read(["hp/learning_rate"])["hp/learning_rate"]
     assert len(rates) == 32
     assert rates[-1] == 0.0  # the old horizon is kept
+    alerts = json.loads(run_of(trained, "one").alerts.read_text())["alerts"]
+    assert [alert for alert in alerts if alert["severity"] == "critical"] == []  # that less of it is done is no fault
 
 
 def test_an_earlier_checkpoint_forks_a_new_run_that_goes_the_same_way(trained):
