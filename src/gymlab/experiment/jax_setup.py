@@ -32,7 +32,7 @@ def set_up_jax(cache: Path) -> None:
 
 
 def _compile_quickly() -> None:
-    """LLVM's first level instead of its third: a sixth less to compile, and programs as fast (docs/speed.md).
+    """LLVM's first level instead of its third: a sixth less to compile, and programs as fast, on a GPU too.
 
     It rounds otherwise, so that it must not change within a run: a run's fingerprint holds XLA_FLAGS.
     """

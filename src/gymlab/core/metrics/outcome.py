@@ -44,8 +44,8 @@ OUTCOME = (
 )  # fmt: skip
 
 MACHINE = (
-    Metric("time/progress", "Share of the budget that is done; less of it where a resumed run was given more.", "share",
-           "percent", 1, SHARE, "up", settings=("budget",), fold="last"),
+    Metric("time/progress", "Share of the budget that is done.", "share", "percent", 1, SHARE, "up", monotonic=True,
+           settings=("budget",)),
     Metric("time/sps", "env_steps per second since the last row that measured it.", "steps/s", "count", 2, POSITIVE,
            "up", healthy="Steady after the first updates, which compile. A lasting drop: the machine is busy or "
            "episodes have become dearer.", settings=("n_envs", "engine", "vectorization", "workers"), fold="last"),
