@@ -9,7 +9,7 @@ import pytest
 from tests.running import environment
 
 SCRIPT = """
-import json, os, sys
+import json, sys
 import jax
 from pathlib import Path
 from gymlab.experiment.jax_setup import set_up_jax
