@@ -26,8 +26,8 @@ LONG = 20_000_000  # env steps
 
 
 def program(settings: dict[str, int]) -> Any:
-    from gymlab.experiment.build import build
-    from gymlab.recipes.load import resolve
+    from gymlab.recipes.resolve import resolve
+    from gymlab.session.build import build
 
     width = settings["policy.hidden"]
     rest = [f"{name}={value}" for name, value in settings.items() if name != "policy.hidden"]

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gymlab.bench.ours import Measured, environment
-from gymlab.bench.process import follow
+from gymlab.campaigns.bench.ours import Measured, environment
+from gymlab.campaigns.bench.process import follow
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".venv-peers"

@@ -17,10 +17,10 @@ import numpy as np
 
 from gymlab.algorithms.ppo import PPO
 from gymlab.core.types import Rollout, Spaces
-from gymlab.experiment.jax_setup import set_up_jax
-from gymlab.policies.images import encoder_for
-from gymlab.policies.settings import PolicySettings
-from gymlab.recipes.settings_file import cache_folder
+from gymlab.networks.images import encoder_for
+from gymlab.networks.settings import PolicySettings
+from gymlab.recipes.project_settings import cache_folder
+from gymlab.session.jax_setup import set_up_jax
 
 T, N, EPOCHS, REPEATS = 128, 8, 4, 2
 

@@ -28,9 +28,9 @@ class Run:
 
     def __init__(self, engine: str, kind: str, folder: Path) -> None:
         from gymlab.core.clock import Clock
-        from gymlab.experiment.build import build
-        from gymlab.recipes.load import resolve
+        from gymlab.recipes.resolve import resolve
         from gymlab.runs.metrics import MetricsWriter
+        from gymlab.session.build import build
 
         settings = [f"engine={engine}", f"metrics.statistics={kind}", "budget=100M", "eval.every=100%"]
         self.parts = build(resolve("CartPole-v1:ppo", settings).recipe, 0)
@@ -39,7 +39,7 @@ class Run:
 
     def turn(self, updates: int) -> tuple[float, float]:
         """Seconds and CPU seconds that some updates take."""
-        from gymlab.features.measure import Measure
+        from gymlab.features.machine_metrics import Measure
         from gymlab.features.record import Record
         from gymlab.training.loop import Loop
 

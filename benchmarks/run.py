@@ -25,9 +25,9 @@ import yardstick
 from measure import PEER_PACKAGES, ROOT, help_seconds, peer, peers_python, script
 from peers.zoo import ZOO
 
-from gymlab.bench.ours import Measured, environment
-from gymlab.bench.ours import train as trained
-from gymlab.bench.peer import Work, measure
+from gymlab.campaigns.bench.ours import Measured, environment
+from gymlab.campaigns.bench.ours import train as trained
+from gymlab.campaigns.bench.peer import Work, measure
 
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gymlab.experiment.diagnosis.unusual import ranges_table
+from gymlab.diagnosis.unusual_settings import ranges_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES = ROOT / "benchmarks" / "sick"

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.core.estimates import difference, estimate, probability_of_improvement
+from gymlab.campaigns.benchmark_table.trial import fresh_seed
+from gymlab.campaigns.comparison import LEAST_SEEDS
 from gymlab.core.rng import episode_seed
-from gymlab.results.contrast import LEAST_SEEDS
-from gymlab.results.trial import fresh_seed
+from gymlab.core.statistics import difference, estimate, probability_of_improvement
 from gymlab.runs import files
 
 ROOT = Path(__file__).resolve().parent.parent

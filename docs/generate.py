@@ -15,14 +15,14 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo
 
-from gymlab.algorithms.catalogue import ALGORITHMS
+from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.algorithms.settings import Positive, Share
 from gymlab.cli.main import app
-from gymlab.core.metrics.pages import metrics_table
 from gymlab.core.schedules import Schedule
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import Part
 from gymlab.envs.wrappers import WRAPPERS, load_wrapper
+from gymlab.metrics.explain import metrics_table
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.schema import Share as ShareOfBudget
 
@@ -178,7 +178,7 @@ def metrics_page() -> str:
 
 def mcp_page() -> str:
     """Every tool of the MCP server with its arguments and answer."""
-    from gymlab.mcp_server.pages import page
+    from gymlab.mcp.pages import page
 
     return f"{NOTICE}\n\n{page()}"
 

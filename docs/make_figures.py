@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from gymlab.core.metrics.catalogue import metric, written
-from gymlab.runs.charts import sparkline
+from gymlab.metrics.catalogue import metric, written
+from gymlab.reports.plots_png import Panel, draw, drowned
 from gymlab.runs.curves import Curve, CurveReader
-from gymlab.runs.pictures import Panel, draw, drowned
+from gymlab.terminal.plots import sparkline
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, IMAGES = ROOT / "docs" / "reading-charts.md", ROOT / "docs" / "images"

@@ -23,7 +23,7 @@ for _name, _handler in (("SIGHUP", signal.SIG_DFL), ("SIGINT", signal.default_in
 
 @pytest.fixture(scope="session", autouse=True)
 def _jax():
-    from gymlab.experiment.jax_setup import set_up_jax
+    from gymlab.session.jax_setup import set_up_jax
 
     set_up_jax(Path(os.environ["GYMLAB_CACHE"]))
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gymlab.recipes.problems import Problems
-from gymlab.recipes.source import read_text
+from gymlab.recipes.yaml_source import read_text
 
 GOOD = """\
 env:

@@ -26,8 +26,8 @@ class Ours:
     """A run's program, kept warm between turns."""
 
     def __init__(self, n_envs: int, n_steps: int, batch: int, epochs: int) -> None:
-        from gymlab.experiment.build import build
-        from gymlab.recipes.load import resolve
+        from gymlab.recipes.resolve import resolve
+        from gymlab.session.build import build
 
         sizes = [f"n_envs={n_envs}", f"n_steps={n_steps}", f"batch_size={batch}", f"epochs={epochs}"]
         self._parts = build(resolve("CartPole-v1:ppo", [*sizes, "budget=100G"]).recipe, 0)

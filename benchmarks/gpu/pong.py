@@ -26,8 +26,8 @@ def split(rounds: int = 200) -> dict[str, float]:
     """env steps/s of the emulator alone, of acting alone, and of both in a rollout; seconds of an update."""
     import jax
 
-    from gymlab.experiment.build import build
-    from gymlab.recipes.load import resolve
+    from gymlab.recipes.resolve import resolve
+    from gymlab.session.build import build
 
     parts = build(resolve(RECIPE, SIZES).recipe, 0)
     state = parts.program.start(0)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.core.estimates import estimate
+from gymlab.core.statistics import estimate
 
 COMMON = [
     "--quiet",

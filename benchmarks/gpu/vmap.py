@@ -18,14 +18,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from gymlab.core.estimates import estimate
-from gymlab.core.turns import taking_turns
-from gymlab.experiment.build import Parts, build
-from gymlab.experiment.kept import Kept
-from gymlab.recipes.load import resolve
-from gymlab.training.lockstep import Lockstep, Seat
+from gymlab.core.cooperative_lock import taking_turns
+from gymlab.core.statistics import estimate
+from gymlab.recipes.resolve import resolve
+from gymlab.session.build import Parts, build
+from gymlab.session.compile_cache import Kept
+from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
-from gymlab.training.tensors import to_tensors
+from gymlab.training.trainer_vmapped import Lockstep, Seat
 
 STEPS_TOGETHER = 10  # updates of one call
 

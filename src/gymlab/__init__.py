@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from gymlab.core.version import __version__
+
 __all__ = ["A2C", "PPO", "REINFORCE", "__version__", "evaluate_policy", "load", "make_vec_env"]
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import gc
 
-from gymlab.cli.early import hush, listen
+from gymlab.cli.early_interrupt import hush, listen
 
 
 def main() -> None:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from gymlab.alerts.catalogue import names
-from gymlab.experiment.launch import train
-from gymlab.experiment.session import Options
-from gymlab.recipes.load import resolve
+from gymlab.alerts.registry import names
+from gymlab.recipes.resolve import resolve
+from gymlab.session.session import Options
+from gymlab.session.start import train
 from gymlab.trackers.assemble import Trackers
 
 TINY = ["policy.hidden=[8]", "n_envs=4", "n_steps=32", "eval.episodes=8", "eval.final_episodes=8", "eval.every=25%"]

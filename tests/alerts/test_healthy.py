@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gymlab.experiment.launch import train
-from gymlab.experiment.session import Options
-from gymlab.recipes.load import resolve
+from gymlab.recipes.resolve import resolve
+from gymlab.session.session import Options
+from gymlab.session.start import train
 
 
 def raised(recipe, folder, seed, **options):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.recipes import settings_file
+from gymlab.recipes import project_settings
 from gymlab.recipes.json_schema import recipe_file_schema
-from gymlab.recipes.load import resolve
+from gymlab.recipes.resolve import resolve
 from tests.recipe_files import write_recipe
 
 REPOSITORY = Path(__file__).parents[2]
@@ -59,13 +59,13 @@ def test_fmt_check_exits_with_1_until_formatted(cli, clean_folder):
 
 def test_schema_and_where_print_json(cli, clean_folder):
     assert json.loads(cli("schema").output) == recipe_file_schema()
-    assert {row["key"] for row in json.loads(cli("where", "--json").output)} == set(settings_file.KEYS)
+    assert {row["key"] for row in json.loads(cli("where", "--json").output)} == set(project_settings.KEYS)
     assert "runs" in cli("where").output
 
 
 def test_settings_and_formatting_need_neither_jax_nor_gymnasium(clean_folder):
     code = (
-        "import sys; import gymlab.recipes.settings_file, gymlab.cli.config, gymlab.cli.init;"
+        "import sys; import gymlab.recipes.project_settings, gymlab.cli.config, gymlab.cli.init;"
         "print([name for name in ('jax', 'gymnasium', 'pydantic') if name in sys.modules])"
     )
     path = os.environ | {"PYTHONPATH": str(REPOSITORY / "src")}

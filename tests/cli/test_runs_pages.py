@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gymlab.core.clock import Clock
-from gymlab.core.metrics.catalogue import METRICS
+from gymlab.metrics.catalogue import METRICS
 from gymlab.runs.metrics import MetricsWriter
 from gymlab.runs.store import RunStore
 from tests.synthetic import RECIPE, make_run

@@ -203,7 +203,7 @@ def test_a_registered_env_without_a_recipe_or_a_time_limit_trains(cli):
 
 
 def test_a_users_own_env_trains_without_a_recipe(cli):
-    done = cli("train", "tests.envs:Custom-v0", "--budget", "256", "policy.hidden=[8]", "n_envs=4", "n_steps=16",
+    done = cli("train", "tests.example_envs:Custom-v0", "--budget", "256", "policy.hidden=[8]", "n_envs=4", "n_steps=16",
                "batch_size=32", "eval.episodes=2", "eval.final_episodes=2")  # fmt: skip
     assert done.code == 0, done.err
     assert "defaults chosen from its spaces" in done.out

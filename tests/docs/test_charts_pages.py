@@ -6,9 +6,9 @@ import re
 import pytest
 from tests.docs.snippets import ROOT
 
-from gymlab.alerts.catalogue import names
-from gymlab.core.metrics.catalogue import METRICS, declared
-from gymlab.experiment.diagnosis.unusual import ranges_table
+from gymlab.alerts.registry import names
+from gymlab.diagnosis.unusual_settings import ranges_table
+from gymlab.metrics.catalogue import METRICS, declared
 
 PAGES = [ROOT / "docs/reading-charts.md", ROOT / "docs/alerts.md"]
 OURS = {"not-solved", "budget-short", "numerical-fault"}

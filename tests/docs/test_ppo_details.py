@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tests.docs.snippets import ROOT
 
-from gymlab.algorithms import optimiser
-from gymlab.algorithms.advantages import Batch, gae_batch
+from gymlab.algorithms import gradients
 from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.algorithms.rollout_batch import Batch, gae_batch
 from gymlab.core.types import Rollout, Spaces
-from gymlab.policies.actor_critic import ActorCritic
-from gymlab.policies.encoders import encode
-from gymlab.policies.normaliser import Normalising
-from gymlab.policies.settings import PolicySettings
+from gymlab.networks.actor_critic import ActorCritic
+from gymlab.networks.encoders import encode
+from gymlab.networks.normalizer import Normalising
+from gymlab.networks.settings import PolicySettings
 
 SPACES = Spaces(gym.spaces.Box(-1, 1, (6,), np.float32), gym.spaces.Box(-1, 1, (3,), np.float32), False, 10)
 
@@ -50,8 +50,8 @@ def test_adam_is_the_default_with_the_published_epsilon():
     # The first step of Adam is rate * g / (|g| + eps): with g = eps it is half the rate.
     settings = PPOSettings()
     params = {"w": jnp.zeros(1)}
-    state = optimiser.begin(settings, optimiser.init(settings, params), params, jnp.float32(0.1))
-    moved, _, _ = optimiser.step(settings, state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
+    state = gradients.begin(settings, gradients.init(settings, params), params, jnp.float32(0.1))
+    moved, _, _ = gradients.step(settings, state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
     np.testing.assert_allclose(moved["w"], -0.05, rtol=1e-4)
 
 

@@ -10,19 +10,19 @@ import pytest
 from tests.docs.snippets import ROOT
 from typer.testing import CliRunner
 
-from gymlab.algorithms.catalogue import ALGORITHMS
+from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.cli.main import app
-from gymlab.core.metrics.catalogue import METRICS, check_names, declared
-from gymlab.experiment.build import build
-from gymlab.experiment.launch import train
-from gymlab.experiment.session import Options
-from gymlab.recipes.load import resolve
+from gymlab.metrics.catalogue import METRICS, check_names, declared
+from gymlab.recipes.resolve import resolve
 from gymlab.runs.metrics import MetricsReader
+from gymlab.session.build import build
+from gymlab.session.session import Options
+from gymlab.session.start import train
 
 COMMANDS = re.findall(r"^## gymlab (.+)$", (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8"), re.MULTILINE)
 PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
 CLOCKS = {"updates", "vec_steps", "env_steps", "episodes", "seconds"}
-# What none of the runs below has; tests/unit/test_statistics.py and others show it where it exists.
+# What none of the runs below has; tests/training/test_update_stats.py and others show it where it exists.
 ELSEWHERE = {
     "roll/action_mean/*", "roll/action_std/*", "roll/actions/hist/*", "opt/policy_std/*",  # several components
     "opt/policy_std", "roll/action_clipped",  # continuous actions

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.film.filmed import solved_run  # noqa: F401
+from tests.media.filmed import solved_run  # noqa: F401
 from tests.web.browsing import CHROMIUM
 
 

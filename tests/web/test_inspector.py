@@ -12,10 +12,10 @@ import pytest
 
 import gymlab
 from gymlab.core.errors import UserError
-from gymlab.replay.page import read_table
-from gymlab.web.inspect.desk import MOST, Desk
-from tests.inspector.made import large_runs, made_runs  # noqa: F401
+from gymlab.media.html_page import read_table
+from gymlab.web.inspect.worker_limit import MOST, Desk
 from tests.web.browsing import looking, serving, wait_until
+from tests.web.workers.made import large_runs, made_runs  # noqa: F401
 
 pytest.importorskip("nicegui")
 SECONDS = 90  # a worker has JAX to import and an env to open
@@ -253,9 +253,9 @@ def test_every_value_on_the_page_is_the_table_s_for_large_envs_too(large_runs, c
 
 def test_the_csv_has_the_columns_of_the_step_table(site):
     """What is downloaded is read by others too: JSON in cells, nothing for what is unknown."""
-    from gymlab.inspector.client import Inspector
-    from gymlab.inspector.table import Asked
-    from gymlab.rollout.table import COLUMNS
+    from gymlab.media.episode_trace import COLUMNS
+    from gymlab.web.workers.client import Inspector
+    from gymlab.web.workers.step_table import Asked
 
     inspector = Inspector(site.runs / "lake")
     name = inspector.episode(Asked()).result(SECONDS)["name"]

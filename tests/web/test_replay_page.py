@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gymlab.replay.page import LIVE, page
+from gymlab.media.html_page import LIVE, page
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def wait_until(tab, condition, seconds=30):
 
 @pytest.fixture(scope="module")
 def exported(solved_run, tmp_path_factory):
-    from gymlab.replay.export import export_html
+    from gymlab.media.export_page import export_html
 
     target = tmp_path_factory.mktemp("page") / "replay.html"
     told = export_html(solved_run, "best", target)
@@ -85,8 +85,8 @@ def test_the_trained_cart_balances_in_the_page_for_500_steps(opened, exported, s
 
 
 def test_the_pages_network_decides_as_the_checkpoint_does(opened, exported, solved_run):
-    from gymlab.replay.page import read_table
-    from gymlab.runs.clips import best_clip, table_path
+    from gymlab.media.html_page import read_table
+    from gymlab.runs.films import best_clip, table_path
 
     rows = read_table(table_path(solved_run, best_clip(solved_run).env_steps))[:50]
     tab = opened(exported)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gymlab.alerts.advice import advice, changed, lower_rate, times
-from gymlab.alerts.case import Case
+from gymlab.alerts.context import Case
+from gymlab.alerts.overrides import advice, changed, lower_rate, times
 from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
 
 PATIENCE = 0.35  # of the budget without a better return

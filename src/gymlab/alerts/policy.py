@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gymlab.alerts.advice import advice, batch_sizes, changed, higher_rate, lower_rate, times
-from gymlab.alerts.case import Case
+from gymlab.alerts.context import Case
+from gymlab.alerts.overrides import advice, batch_sizes, changed, higher_rate, lower_rate, times
 from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
 
 KL_HIGH = 0.05  # nats; five times what is usual

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from gymlab.alerts.case import Case
+from gymlab.alerts.context import Case
 from gymlab.core.clock import Clock
 
 Severity = Literal["info", "warning", "critical"]

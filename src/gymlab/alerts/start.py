@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gymlab.alerts.advice import advice, changed
-from gymlab.alerts.case import Case
+from gymlab.alerts.context import Case
+from gymlab.alerts.overrides import advice, changed
 from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
 
 LEAST_ENTROPY = 0.9  # of the maximum

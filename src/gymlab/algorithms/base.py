@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from gymlab.algorithms import optimiser
+from gymlab.algorithms import gradients
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
-from gymlab.policies.actor_critic import ActorCritic
-from gymlab.policies.encoders import Flatten, MakeEncoder
-from gymlab.policies.flat import FlatNetwork, Params
-from gymlab.policies.settings import PolicySettings
+from gymlab.networks.actor_critic import ActorCritic
+from gymlab.networks.encoders import Flatten, MakeEncoder
+from gymlab.networks.flat import FlatNetwork, Params
+from gymlab.networks.settings import PolicySettings
 
 Metrics = dict[str, Array]  # scalars, by catalogue name
 Hyper = dict[str, Array]  # scheduled values, as numbers
@@ -60,7 +60,7 @@ class Algorithm(ABC):
 
 class LearnerState(NamedTuple):
     params: Params
-    optimiser: optimiser.State
+    optimiser: gradients.State
     buffers: Tree = ()  # what an algorithm keeps from one rollout to the next
 
 
@@ -77,7 +77,7 @@ class ActorCriticAlgorithm(Algorithm):
 
     def init(self, key: Array, n_envs: tuple[int, ...]) -> LearnerState:
         params = self.network.init(key)
-        return LearnerState(params, optimiser.init(self.settings, params), self.initial_buffers(n_envs))
+        return LearnerState(params, gradients.init(self.settings, params), self.initial_buffers(n_envs))
 
     def initial_buffers(self, n_envs: tuple[int, ...]) -> Tree:
         del n_envs

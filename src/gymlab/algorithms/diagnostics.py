@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from gymlab.algorithms.optimiser import clip_scale
+from gymlab.algorithms.gradients import clip_scale
 from gymlab.core.types import Array, Tree
-from gymlab.policies.actor_critic import ActorCritic
-from gymlab.policies.flat import Params
+from gymlab.networks.actor_critic import ActorCritic
+from gymlab.networks.flat import Params
 
 
 def approx_kl(log_ratio: Array) -> Array:

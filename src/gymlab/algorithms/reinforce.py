@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gymlab.algorithms import optimiser
-from gymlab.algorithms.advantages import fold, normalize
+from gymlab.algorithms import gradients
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.diagnostics import (
     gradient_norms,
@@ -18,13 +17,14 @@ from gymlab.algorithms.diagnostics import (
     scaled_losses,
     weighted_estimates,
 )
+from gymlab.algorithms.rollout_batch import fold, normalize
 from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.policies.actor_critic import ActorCritic
-from gymlab.policies.blank import blank_action, blank_obs
-from gymlab.policies.flat import Params
-from gymlab.returns import monte_carlo
+from gymlab.experience.returns import monte_carlo
+from gymlab.networks.actor_critic import ActorCritic
+from gymlab.networks.blank import blank_action, blank_obs
+from gymlab.networks.flat import Params
 
 
 class ReinforceSettings(AlgorithmSettings):
@@ -105,8 +105,8 @@ class Reinforce(ActorCriticAlgorithm):
         sample = jax.tree.map(lambda *parts: jnp.concatenate([fold(x) for x in parts]), *[s for s, _ in pairs])
         count = sample.used.sum()
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, sample, state.buffers, hp)
-        ready = optimiser.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, _ = optimiser.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        ready = gradients.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
+        params, opt, _ = gradients.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
         metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)

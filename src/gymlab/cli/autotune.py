@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.results.contrast import Comparison
-    from gymlab.sweeps.autotune import State
+    from gymlab.campaigns.autotune.autotune import State
+    from gymlab.campaigns.comparison import Comparison
 
 _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
@@ -47,10 +47,10 @@ def autotune(
 
     Example: gymlab autotune Acrobot-v1:ppo --budget 20m
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.campaigns.autotune.autotune import State, asked, read_state
+    from gymlab.campaigns.sweep.suggest import import_optuna
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.platform import usable_cores
-    from gymlab.sweeps.autotune import State, asked, read_state
-    from gymlab.sweeps.suggest import import_optuna
 
     import_optuna()
     root = runs_folder()
@@ -63,7 +63,7 @@ def autotune(
     state = _tune(root, state, "json" if json else "quiet" if quiet else "people")
     state = _written(root, state, variant, write=write)
     if json:
-        from gymlab.cli.campaign import print_json
+        from gymlab.cli.training_progress import print_json
 
         print_json(state.model_dump(mode="json") | {"commands": _commands(state)})
     elif not quiet:
@@ -85,9 +85,9 @@ def _name(recipe: str) -> str:
 
 
 def _tune(root: Path, state: State, output: str) -> State:
+    from gymlab.campaigns.autotune.autotune import fresh_seeds, write_state
+    from gymlab.campaigns.autotune.stages import Interrupted, Stages
     from gymlab.cli.detach import typed_command
-    from gymlab.sweeps.autotune import fresh_seeds, write_state
-    from gymlab.sweeps.stages import Interrupted, Stages
 
     def say(text: str) -> None:
         if output != "quiet":
@@ -111,14 +111,14 @@ def _tune(root: Path, state: State, output: str) -> State:
 
 def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
     """Tuned against the recipe, on seeds and episodes that no choice has seen, with the same budget."""
-    from gymlab.cli.campaign import run_jobs
+    from gymlab.campaigns import comparison
+    from gymlab.campaigns.autotune.autotune import MANNER
+    from gymlab.campaigns.benchmark_table.record import known_record
+    from gymlab.campaigns.benchmark_table.trial import trials
+    from gymlab.campaigns.executors.processes import Job, phase_of
+    from gymlab.cli.training_progress import run_jobs
     from gymlab.core.errors import RunError
-    from gymlab.results import contrast
-    from gymlab.results.perform import Job, phase_of
-    from gymlab.results.record import known_record
-    from gymlab.results.trial import trials
     from gymlab.runs.paths import run_paths
-    from gymlab.sweeps.autotune import MANNER
 
     say(f"confirming on {len(state.fresh)} fresh seeds a side: {' '.join(state.chosen or ())}")
     sides: list[tuple[str, list[Job]]] = []
@@ -132,19 +132,19 @@ def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
     if failed:
         raise RunError(f"no result of {failed[0].job.title}: {failed[0].error[-300:]}")
     both = [
-        contrast.Side(label, tuple(r for job in jobs if (r := known_record(job.paths, 100)))) for label, jobs in sides
+        comparison.Side(label, tuple(r for job in jobs if (r := known_record(job.paths, 100)))) for label, jobs in sides
     ]
-    return _result(contrast.compare(both[0], both[1]))
+    return _result(comparison.compare(both[0], both[1]))
 
 
 def _result(found: Comparison) -> dict[str, Any]:
-    from gymlab.results import contrast
+    from gymlab.campaigns import comparison
 
     better = found.score.shown and found.score.gain.low > 0
     worse = found.score.shown and found.score.gain.high < 0
     return {
         "verdict": "better" if better else "worse" if worse else "no improvement shown",
-        "told": contrast.verdict(found.score, "the recipe", "the tuned one"),
+        "told": comparison.verdict(found.score, "the recipe", "the tuned one"),
         "score": found.score.as_json(),
         "runs": {side.label: [record.run_id for record in side.records] for side in (found.a, found.b)},
     }
@@ -152,8 +152,8 @@ def _result(found: Comparison) -> dict[str, Any]:
 
 def _written(root: Path, state: State, variant: str, *, write: bool) -> State:
     """The tuned variant, where it is better or was asked for."""
-    from gymlab.sweeps.autotune import write_state
-    from gymlab.sweeps.best import write_variant
+    from gymlab.campaigns.autotune.autotune import write_state
+    from gymlab.campaigns.sweep.best import write_variant
 
     better = state.result is not None and state.result["verdict"] == "better"
     if state.written is not None or not state.chosen or not (better or write):
@@ -172,7 +172,7 @@ def _commands(state: State) -> list[str]:
     """What gives the same again, step by step."""
     import shlex
 
-    from gymlab.sweeps.autotune import MANNER
+    from gymlab.campaigns.autotune.autotune import MANNER
 
     seeds = f"{state.fresh[0]}..{state.fresh[-1]}" if state.fresh else "9000..9004"
     base = " ".join([state.reference, *state.overrides])

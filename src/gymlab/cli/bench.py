@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
 
 if TYPE_CHECKING:
-    from gymlab.bench.peer import Work
+    from gymlab.campaigns.bench.peer import Work
 
 PEER_HELP = "A Python that has stable-baselines3: it trains the same in turns."
 
@@ -35,9 +35,9 @@ def bench(
     """
     from rich.console import Console
 
-    from gymlab.bench import table
-    from gymlab.bench.peer import same_work
-    from gymlab.recipes.load import resolve
+    from gymlab.campaigns.bench import table
+    from gymlab.campaigns.bench.peer import same_work
+    from gymlab.recipes.resolve import resolve
     from gymlab.runs.files import strict_json
 
     with orderly("before all was measured"):
@@ -64,7 +64,7 @@ def _in_turns(
     """Each system once per turn, so that a slow minute of the machine is shared; the first turn does not count."""
     import tempfile
 
-    from gymlab.bench import ours, peer
+    from gymlab.campaigns.bench import ours, peer
 
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in (["gymlab", "SB3"] if work else ["gymlab"])}
     with tempfile.TemporaryDirectory() as cache:

@@ -31,15 +31,15 @@ def compare(
 
     Example: gymlab compare MountainCar-v0:ppo MountainCar-v0:shaped --seeds 5 --jobs 2
     """
-    from gymlab.cli.campaign import print_json, run_jobs
+    from gymlab.campaigns import comparison
+    from gymlab.campaigns.benchmark_table.plan import parse_seeds
+    from gymlab.campaigns.benchmark_table.record import known_record
+    from gymlab.campaigns.compare_arguments import Manner, side
+    from gymlab.campaigns.eta import known_speeds, left
+    from gymlab.campaigns.executors.processes import phase_of
+    from gymlab.cli.training_progress import print_json, run_jobs
     from gymlab.core.errors import RunError, UserError
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results import contrast
-    from gymlab.results.pace import known_speeds, left
-    from gymlab.results.perform import phase_of
-    from gymlab.results.plan import parse_seeds
-    from gymlab.results.record import known_record
-    from gymlab.results.sides import Manner, side
+    from gymlab.recipes.project_settings import runs_folder
 
     try:
         how = Manner(parse_seeds(seeds), episodes, not until_solved, sets or (), budget)
@@ -65,13 +65,13 @@ def compare(
     if failed:
         raise RunError(f"no result of {', '.join(failed)}: nothing is compared")
     sides = [
-        contrast.Side(part.label, tuple(r for job in part.jobs if (r := known_record(job.paths, episodes))))
+        comparison.Side(part.label, tuple(r for job in part.jobs if (r := known_record(job.paths, episodes))))
         for part in asked
     ]
-    found = contrast.compare(sides[0], sides[1], threshold=threshold, judged=judged)
+    found = comparison.compare(sides[0], sides[1], threshold=threshold, judged=judged)
     if as_json:
-        print_json(contrast.data(found))
+        print_json(comparison.data(found))
         return
-    typer.echo("\n".join(contrast.page(found)))
+    typer.echo("\n".join(comparison.page(found)))
     shown = " ".join(job.paths.run_id for part in asked for job in part.jobs[:1])
     typer.echo(f"next: gymlab runs compare {shown}")

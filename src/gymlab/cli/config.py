@@ -27,9 +27,9 @@ def show(
 
     Example: gymlab config show CartPole-v1:ppo learning_rate=1e-3
     """
-    from gymlab.recipes.dump import dump_recipe, file_mapping
-    from gymlab.recipes.load import resolve
     from gymlab.recipes.problems import shown_path
+    from gymlab.recipes.resolve import resolve
+    from gymlab.recipes.yaml_writer import dump_recipe, file_mapping
 
     resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
     source = None if resolved.source is None else shown_path(resolved.source)
@@ -54,8 +54,8 @@ def check(
     Example: gymlab config check recipes/CartPole-v1.yaml
     """
     from gymlab.core.errors import UserError
-    from gymlab.recipes.load import check_file
     from gymlab.recipes.lookup import user_files
+    from gymlab.recipes.resolve import check_file
 
     results, faults = [], []
     for path in files or user_files():
@@ -111,7 +111,7 @@ def where(json: JsonOption = False) -> None:
 
     Example: gymlab config where
     """
-    from gymlab.recipes.settings_file import where as settings
+    from gymlab.recipes.project_settings import where as settings
 
     if json:
         typer.echo(json_module.dumps([setting._asdict() for setting in settings()]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.runs.lock import Owner
+    from gymlab.runs.locks import Owner
     from gymlab.runs.paths import RunPaths
 
 TIMED_OUT = 124  # as `timeout` has it
@@ -29,10 +29,10 @@ def stop(
 
     Example: gymlab stop cartpole-v1-ppo-20261115
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.control import ask_to_stop, newest_run, wait_for_release
-    from gymlab.runs.lock import lock_holder
-    from gymlab.runs.select import select_run
+    from gymlab.runs.locks import lock_holder
+    from gymlab.runs.selection import select_run
 
     root = runs_folder()
     paths = select_run(run, root) if run else newest_run(root, "running")
@@ -64,8 +64,8 @@ def wait(
 
     Example: gymlab wait @last --timeout 3600
     """
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_run
     from gymlab.runs.status import read_status
 
     waited = [select_run(name, runs_folder()) for name in runs or ()] or [_current()]
@@ -91,9 +91,9 @@ def logs(
 
     Example: gymlab logs -f @last
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs import logs as texts
-    from gymlab.runs.select import select_run
+    from gymlab.runs.selection import select_run
     from gymlab.runs.status import read_status
 
     paths = select_run(run, runs_folder()) if run else _current()
@@ -112,7 +112,7 @@ def logs(
 def _current() -> RunPaths:
     """The newest running run, else the newest."""
     from gymlab.core.errors import UserError
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.control import newest_run
 
     root = runs_folder()

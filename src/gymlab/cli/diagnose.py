@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.experiment.diagnosis.examine import Diagnosis
+    from gymlab.diagnosis.examine import Diagnosis
 
 
 def diagnose(
@@ -23,10 +23,10 @@ def diagnose(
 
     Example: gymlab diagnose @last --apply
     """
-    from gymlab.experiment.diagnosis import examine as experiment
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.diagnosis import examine as experiment
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.files import strict_json
-    from gymlab.runs.select import select_run
+    from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
     found = experiment.examine(paths)
@@ -36,7 +36,7 @@ def diagnose(
     if as_json:
         typer.echo(strict_json(facts))
         return
-    from gymlab.experiment.diagnosis.page import lines
+    from gymlab.diagnosis.page import lines
     from gymlab.runs.logs import plain
 
     told = lines(found, facts["replay"])
@@ -69,14 +69,14 @@ def _replay(found: Diagnosis) -> dict[str, Any]:
 
     if found.fault is None:
         raise UserError(f"run '{found.facts.run_id}' has no fault to replay")
-    from gymlab.experiment.faults import replay as make_again
+    from gymlab.session.failures import replay as make_again
 
     return make_again(found.fault)._asdict()
 
 
 def _bundle(found: Diagnosis, output: Path | None) -> Path:
     from gymlab.core.errors import UserError
-    from gymlab.experiment.diagnosis.briefing import FILE, briefing
+    from gymlab.diagnosis.llm_prompt import FILE, briefing
     from gymlab.runs import files
 
     paths = found.facts.paths
@@ -90,8 +90,8 @@ def _bundle(found: Diagnosis, output: Path | None) -> Path:
 
 def _apply(found: Diagnosis) -> dict[str, Any]:
     from gymlab.core.errors import UserError
-    from gymlab.experiment.diagnosis.remedy import write_remedy
-    from gymlab.recipes.load import read_run_recipe
+    from gymlab.diagnosis.remedy import write_remedy
+    from gymlab.recipes.resolve import read_run_recipe
     from gymlab.runs.status import now
 
     facts, finding = found.facts, found.remedy
@@ -112,7 +112,7 @@ def _apply(found: Diagnosis) -> dict[str, Any]:
 
 
 def _applied(applied: dict[str, Any]) -> list[str]:
-    from gymlab.runs.sections import shown
+    from gymlab.reports.sections import shown
 
     changes = [f"  {key}: {shown(old)} → {shown(new)}" for key, old, new in applied["changes"]]
     head = f"applied {applied['finding']}: variant {applied['variant']} in {applied['path']}"

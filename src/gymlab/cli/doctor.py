@@ -13,7 +13,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 
     Example: gymlab doctor
     """
-    from gymlab.experiment.health import examine
+    from gymlab.session.machine_check import examine
 
     facts = examine()
     if json:

@@ -24,7 +24,7 @@ def list_envs(
     """
     from gymnasium.envs.registration import registry
 
-    from gymlab.envs.catalogue import KNOWN_OPTIMA, known_ids, missing_extra
+    from gymlab.envs.registry import KNOWN_OPTIMA, known_ids, missing_extra
 
     rows: list[dict[str, Any]] = []
     for name in known_ids():
@@ -58,8 +58,8 @@ def show(
 
     Example: gymlab envs show LunarLander-v3
     """
-    from gymlab.envs.sheet import sheet
-    from gymlab.recipes.load import resolve, variants_of
+    from gymlab.envs.card import sheet
+    from gymlab.recipes.resolve import resolve, variants_of
 
     found = {**sheet(resolve(env).recipe.env), "variants": variants_of(env)}
     typer.echo(json_module.dumps(found) if json else "\n".join(_sheet_lines(found, env)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.experiment.score import Exam, Scored
-    from gymlab.rollout.evaluate import Abandon, Way
     from gymlab.runs.paths import RunPaths
+    from gymlab.session.score_runs import Exam, Scored
+    from gymlab.training.evaluation import Abandon, Way
 
 SEED = 7  # training evaluates on 0, so this is a test on other episodes
 _MOST_SEEDS = 1000
@@ -43,9 +43,9 @@ def evaluate(
 
     Example: gymlab eval @last --checkpoint first,best --seeds 0..4
     """
-    from gymlab.experiment.score import Exam, score_run
-    from gymlab.rollout.evaluate import WAYS
     from gymlab.runs.files import strict_json
+    from gymlab.session.score_runs import Exam, score_run
+    from gymlab.training.evaluation import WAYS
 
     asked: dict[Way, bool] = {"greedy": greedy, "sampled": sampled}
     ways = tuple(way for way in WAYS if asked[way]) or WAYS
@@ -83,8 +83,8 @@ def _seeds(seed: int | None, text: str | None) -> tuple[int, ...]:
 
 def _chosen(runs: Sequence[str], checkpoints: str | None) -> list[tuple[RunPaths, list[str]]]:
     """Every run with its checkpoints, each named once."""
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_checkpoint, select_checkpoints, select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_checkpoint, select_checkpoints, select_run
 
     chosen: dict[str, tuple[RunPaths, list[str]]] = {}
     for text in runs:

@@ -15,8 +15,8 @@ def explain(
 
     Example: gymlab explain opt/explained_variance
     """
-    from gymlab.experiment.explain import explain as ask
     from gymlab.runs.files import strict_json
+    from gymlab.session.explain import explain as ask
 
     found = ask(name)
     if as_json:

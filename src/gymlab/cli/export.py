@@ -23,14 +23,14 @@ def export(
     Example: gymlab export @last --html replay.html
     """
     from gymlab.core.errors import UserError
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.clips import best_clip
-    from gymlab.runs.select import select_checkpoint
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.films import best_clip
+    from gymlab.runs.selection import select_checkpoint
 
     if not html and table is None:
         raise UserError("what to export? --html (a web page) or --table PATH (an episode as CSV)")
     paths, which = select_checkpoint(run, runs_folder(), default="best")
-    from gymlab.replay.export import export_html, export_table
+    from gymlab.media.export_page import export_html, export_table
 
     if table is not None:
         steps = export_table(paths, which, table, seed=seed, sampled=sampled)

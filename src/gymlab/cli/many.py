@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from gymlab.cli.sought import Sought
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
+from gymlab.cli.targets import Sought
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.experiment.many.group import Outcome, Wishes
-    from gymlab.experiment.many.pool import Pool
-    from gymlab.experiment.many.protocol import Task
+    from gymlab.campaigns.executors.pool import Pool
+    from gymlab.campaigns.executors.protocol import Task
+    from gymlab.campaigns.group import Outcome, Wishes
     from gymlab.recipes.schema import Recipe
     from gymlab.runs.groups import Group
 
@@ -54,9 +54,9 @@ def train_many(
     with orderly(), _pool(grid.jobs, len(seeds)) as pool:
         if grid.vmap is None and not _may_have_gpu():
             pool.warm_up()  # while we read the recipe
+        from gymlab.campaigns.group import Wishes, make_group, new_tasks
         from gymlab.cli.detach import typed_command
-        from gymlab.experiment.many.group import Wishes, make_group, new_tasks
-        from gymlab.recipes.settings_file import runs_folder
+        from gymlab.recipes.project_settings import runs_folder
         from gymlab.trackers.assemble import choose_trackers
 
         asked, resolved = choose_trackers(*trackers), sought.resolve()
@@ -70,10 +70,10 @@ def train_many(
 
 def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bool) -> None:
     """Go on with the members of a group that are not finished or, where something changes, with all of them."""
+    from gymlab.campaigns.group import Wishes, more_tasks, new_tasks
     from gymlab.cli.detach import typed_command
-    from gymlab.experiment.many.group import Wishes, more_tasks, new_tasks
-    from gymlab.recipes.load import amend, read_run_text
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.recipes.resolve import amend, read_run_text
     from gymlab.runs.groups import unfinished
 
     _refuse_detaching(detach)
@@ -94,11 +94,11 @@ def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bo
 
 
 def _run(group: Group, tasks: list[Task], pool: Pool, wishes: Wishes) -> Outcome:
-    from gymlab.experiment.many.group import run_group
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.campaigns.group import run_group
+    from gymlab.recipes.project_settings import runs_folder
 
     if group.how == "vmap":
-        from gymlab.experiment.many.together import Together
+        from gymlab.campaigns.executors.vmapped import Together
 
         return run_group(runs_folder(), group, Together(tasks), "one vmapped program", wishes)
     for task in tasks:
@@ -139,7 +139,7 @@ def parse_seeds(text: str, first: int = 0) -> list[int]:
 
 
 def _pool(jobs: int | None, members: int) -> Pool:
-    from gymlab.experiment.many.pool import Pool
+    from gymlab.campaigns.executors.pool import Pool
     from gymlab.runs.platform import usable_cores
 
     return Pool(max(1, min(jobs or usable_cores(), members)))
@@ -158,7 +158,7 @@ def _suits_gpu(recipe: Recipe) -> bool:
         return False
     import jax
 
-    from gymlab.experiment.engines import compiled_env
+    from gymlab.session.choose_engine import compiled_env
 
     with suppress(RuntimeError):
         return bool(jax.devices("gpu")) and compiled_env(recipe, None)[0] is not None

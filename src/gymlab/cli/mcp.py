@@ -30,15 +30,15 @@ def mcp(
     """
     from gymlab.core.clock import parse_number
     from gymlab.core.errors import UserError
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
 
     if find_spec("mcp") is None:
         raise UserError("the MCP server needs an extra package: pip install 'gymlab[mcp]'")
     most = None if max_steps is None else parse_number(max_steps)
     if max_steps is not None and (not isinstance(most, int) or most < 1):
         raise UserError(f"--max-steps {max_steps}: a number of env steps such as 500k or 5M")
-    from gymlab.mcp_server.lab import Lab
-    from gymlab.mcp_server.server import serve_http, serve_stdio
+    from gymlab.mcp.config import Lab
+    from gymlab.mcp.server import serve_http, serve_stdio
 
     limit = most if isinstance(most, int) else None
     lab = Lab(runs_folder().absolute(), not read_only and (allow_write or not http), allow_code, allow_delete, limit)

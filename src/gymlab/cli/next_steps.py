@@ -18,9 +18,9 @@ def next_steps(
 
     Example: gymlab next-steps --output next-steps.md
     """
+    from gymlab.campaigns.next_steps import next_steps as write
     from gymlab.core.errors import UserError
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results.next_steps import next_steps as write
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs import files
 
     text = write(runs_folder())

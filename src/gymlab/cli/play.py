@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 if TYPE_CHECKING:
+    from gymlab.media.episode_trace import Wanted
+    from gymlab.media.player import Played
+    from gymlab.media.policy_player import Stage
     from gymlab.recipes.schema import Recipe
-    from gymlab.replay.play import Played
-    from gymlab.replay.stage import Stage
-    from gymlab.rollout.table import Wanted
 
 
 def play(
@@ -44,7 +44,7 @@ def play(
 
     Example: gymlab play --pretrained CartPole-v1
     """
-    from gymlab.replay.play import HAND_FPS, Pace, Quit
+    from gymlab.media.player import HAND_FPS, Pace, Quit
 
     source, recipe = _shelved(what) if pretrained else _find(what, policy, imports or [])
     policy = policy or ("random" if source is None else "run")
@@ -52,7 +52,7 @@ def play(
     title = recipe.name if source is None else source.title
     done: list[Played] = []
     with _screen(title, terminal=terminal) as screen, suppress(Quit), _opened(policy, recipe) as (env, stage):
-        from gymlab.replay.play import Show, at_random, by_hand, watch
+        from gymlab.media.player import Show, at_random, by_hand, watch
 
         with Show(env, screen, pace, title, record) as show:
             if stage is not None:
@@ -71,14 +71,14 @@ def play(
 @contextmanager
 def _opened(policy: str, recipe: Recipe) -> Iterator[tuple[Any, Stage | None]]:
     """The env to look at and, for a run's policy, the stage around it."""
-    from gymlab.replay.play import open_env
+    from gymlab.media.player import open_env
 
     env = open_env(recipe)
     try:
         if policy != "run":
             yield env, None
             return
-        from gymlab.replay.stage import open_stage
+        from gymlab.media.policy_player import open_stage
 
         yield env, open_stage(recipe, lambda _: env)
     finally:
@@ -93,14 +93,14 @@ class _Source(NamedTuple):
 
 
 def _policy(source: _Source, stage: Stage, seed: int, *, sampled: bool) -> tuple[Any, Wanted]:
-    from gymlab.rollout.table import Wanted
+    from gymlab.media.episode_trace import Wanted
 
     return stage.policy(source.load()), Wanted(seed, greedy=not sampled)
 
 
 def _shelved(what: str) -> tuple[_Source, Recipe]:
+    from gymlab.campaigns.pretrained import find, shelf
     from gymlab.core.errors import UserError
-    from gymlab.pretrained.shelf import find, shelf
 
     if what == "@last":
         raise UserError(f"--pretrained: of which env? There are {', '.join(item.name for item in shelf())}")
@@ -111,10 +111,10 @@ def _shelved(what: str) -> tuple[_Source, Recipe]:
 def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_Source | None, Recipe]:
     """The run and its recipe or, where nothing is called so, the recipe alone."""
     from gymlab.core.errors import UserError
-    from gymlab.recipes.load import read_run_recipe, resolve
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.recipes.resolve import read_run_recipe, resolve
     from gymlab.runs.checkpoints import load_checkpoint
-    from gymlab.runs.select import select_checkpoint
+    from gymlab.runs.selection import select_checkpoint
 
     try:
         paths, which = select_checkpoint(what, runs_folder(), default="best")
@@ -132,13 +132,13 @@ def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_Source | 
 @contextmanager
 def _screen(title: str, *, terminal: bool) -> Iterator[Any]:
     """A window where there is a display, else the terminal, else nothing."""
-    from gymlab.film.camera import has_screen, without_screen
-    from gymlab.replay.terminal import NoScreen, TerminalScreen
+    from gymlab.media.camera import has_screen, without_screen
+    from gymlab.media.terminal_window import NoScreen, TerminalScreen
 
     without_screen()
     screen: Any = NoScreen()
     if has_screen() and not terminal and find_spec("pygame") is not None:
-        from gymlab.replay.window import WindowScreen
+        from gymlab.media.desktop_window import WindowScreen
 
         screen = WindowScreen(title)
     elif sys.stdout.isatty():

@@ -18,9 +18,9 @@ def list_policies(as_json: Json = False) -> None:
 
     Example: gymlab pretrained list
     """
-    from gymlab.cli.campaign import print_json
-    from gymlab.pretrained.shelf import shelf
-    from gymlab.runs.sections import columns, shown
+    from gymlab.campaigns.pretrained import shelf
+    from gymlab.cli.training_progress import print_json
+    from gymlab.reports.sections import columns, shown
 
     every = shelf()
     if as_json:
@@ -49,13 +49,13 @@ def make(
 
     Example: gymlab pretrained make @best:CartPole-v1
     """
-    from gymlab.cli.campaign import print_json, run_jobs
+    from gymlab.campaigns.benchmark_table.record import known_record
+    from gymlab.campaigns.executors.processes import Job
+    from gymlab.campaigns.pretrained import pack
+    from gymlab.cli.training_progress import print_json, run_jobs
     from gymlab.core.errors import RunError
-    from gymlab.pretrained.shelf import pack
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results.perform import Job
-    from gymlab.results.record import known_record
-    from gymlab.runs.select import select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
     record = known_record(paths, 100)

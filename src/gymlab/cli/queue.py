@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.queue.jobs import Job
-    from gymlab.queue.store import Queue
+    from gymlab.campaigns.queue.jobs import Job
+    from gymlab.campaigns.queue.store import Queue
 
 app = typer.Typer(help="List, wait for, cancel and limit what waits in the queue.")
 
@@ -38,7 +38,7 @@ def list_jobs(
 
     Example: gymlab queue list --json
     """
-    from gymlab.queue.summary import facts, table
+    from gymlab.campaigns.queue.summary import facts, table
     from gymlab.runs.files import strict_json
 
     jobs_queue = _queue()
@@ -73,8 +73,8 @@ def wait(
 
     Example: gymlab queue wait --timeout 3600
     """
-    from gymlab.queue.runner import ensure_runner
-    from gymlab.queue.summary import facts, summary
+    from gymlab.campaigns.queue.runner import ensure_runner
+    from gymlab.campaigns.queue.summary import facts, summary
     from gymlab.runs.files import strict_json
 
     queue_ = _queue()
@@ -106,8 +106,8 @@ def cancel(
 
     Example: gymlab queue cancel 3
     """
+    from gymlab.campaigns.queue.summary import facts
     from gymlab.core.errors import UserError
-    from gymlab.queue.summary import facts
     from gymlab.runs.files import strict_json
 
     queue_ = _queue()
@@ -139,7 +139,7 @@ def limits(
     """
     from gymlab.core.clock import parse_number
     from gymlab.core.errors import UserError
-    from gymlab.core.metrics.metric import counted
+    from gymlab.core.format import counted
     from gymlab.runs.files import strict_json
 
     wanted = None if steps is None else parse_number(steps)
@@ -160,15 +160,15 @@ def run() -> None:
 
     Example: gymlab queue run
     """
-    from gymlab.queue.runner import Runner
+    from gymlab.campaigns.queue.runner import Runner
 
     told = Runner(_queue()).run()
     typer.echo("another process works through it: gymlab queue wait" if told is None else "\n".join(told))
 
 
 def _queue() -> Queue:
-    from gymlab.queue.store import Queue
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.campaigns.queue.store import Queue
+    from gymlab.recipes.project_settings import runs_folder
 
     return Queue(runs_folder())
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gymlab.cli.sought import Sought, group_named, newest_interrupted
+from gymlab.cli.targets import Sought, group_named, newest_interrupted
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gymlab.queue.jobs import Job, Wish
+    from gymlab.campaigns.queue.jobs import Job, Wish
     from gymlab.runs.paths import RunPaths
 
 
@@ -33,7 +33,7 @@ class Order:
 
 def train_wishes(root: Path, order: Order) -> list[Wish]:
     """One job per seed; the recipe is checked here, so that a mistake is told at once and not at night."""
-    from gymlab.queue.jobs import Wish
+    from gymlab.campaigns.queue.jobs import Wish
     from gymlab.runs.paths import new_run_id, run_paths
     from gymlab.runs.redact import redact_argv
 
@@ -65,10 +65,10 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
 
 def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str | None, key: str | None) -> Wish:
     """Going on with a run, or with a fork of it where an earlier checkpoint is named."""
-    from gymlab.queue.jobs import Wish
+    from gymlab.campaigns.queue.jobs import Wish
     from gymlab.recipes.keys import read_settings
+    from gymlab.reports.run_facts import read_facts
     from gymlab.runs.checkpoints import read_index
-    from gymlab.runs.facts import read_facts
     from gymlab.runs.manifest import read_manifest
     from gymlab.runs.paths import new_run_id
     from gymlab.runs.redact import redact_argv
@@ -91,8 +91,8 @@ def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str |
 
 def put_in(root: Path, wishes: Iterable[Wish], *, json: bool) -> list[Job]:
     """Add jobs, see to it that somebody works, and say what was done."""
-    from gymlab.queue.runner import ensure_runner
-    from gymlab.queue.store import Queue
+    from gymlab.campaigns.queue.runner import ensure_runner
+    from gymlab.campaigns.queue.store import Queue
 
     queue = Queue(root)
     jobs = queue.add(*wishes)
@@ -132,15 +132,15 @@ def written(*options: tuple[str, Any]) -> tuple[str, ...]:
 
 def queue_new(order: Order, *, json: bool) -> None:
     """`train --queue`."""
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
 
     put_in(runs_folder(), train_wishes(runs_folder(), order), json=json)
 
 
 def queue_again(run: str | None, words: tuple[str, ...], run_id: str | None, key: str | None, *, json: bool) -> None:
     """`resume --queue`."""
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_checkpoint
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_checkpoint
 
     named = run or newest_interrupted()
     if named is None:

@@ -18,11 +18,11 @@ def refs(
 
     Example: gymlab refs LunarLander-v3
     """
-    from gymlab.cli.campaign import print_json
+    from gymlab.campaigns.references import data, scores_of
+    from gymlab.cli.training_progress import print_json
     from gymlab.core.errors import UserError, suggestion
-    from gymlab.envs.catalogue import resolve_id
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results.references import data, scores_of
+    from gymlab.envs.registry import resolve_id
+    from gymlab.recipes.project_settings import runs_folder
 
     known, note = data(), ""
     if env not in known.envs():
@@ -58,7 +58,7 @@ def refs(
 
 def _threshold(env: str) -> float | None:
     from gymlab.core.errors import UserError
-    from gymlab.envs.catalogue import spec_threshold
+    from gymlab.envs.registry import spec_threshold
 
     try:
         return spec_threshold(env)
@@ -87,8 +87,8 @@ def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
 
 
 def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
-    from gymlab.core.metrics.metric import counted
-    from gymlab.runs.sections import columns, shown
+    from gymlab.core.format import counted
+    from gymlab.reports.sections import columns, shown
 
     rows = [
         (

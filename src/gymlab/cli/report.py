@@ -19,11 +19,11 @@ def report(
     Example: gymlab report @last
     """
     from gymlab.recipes.keys import default_settings, read_settings
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.facts import read_facts
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.reports.report import build_report, known_bounds, write_report
+    from gymlab.reports.run_facts import read_facts
     from gymlab.runs.files import strict_json
-    from gymlab.runs.report import build_report, known_bounds, write_report
-    from gymlab.runs.select import select_run
+    from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
     settings = read_settings(paths.inside(paths.recipe))

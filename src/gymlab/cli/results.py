@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.results.perform import Job, Outcome
-    from gymlab.results.plan import Row
-    from gymlab.results.table import Line
+    from gymlab.campaigns.benchmark_table.plan import Row
+    from gymlab.campaigns.benchmark_table.table import Line
+    from gymlab.campaigns.executors.processes import Job, Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Many seeds of every recipe, scored on fresh episodes: the proof.")
 
@@ -34,11 +34,11 @@ def run(
 
     Example: gymlab results run CartPole-v1:ppo --jobs 2
     """
-    from gymlab.cli.campaign import print_json, run_jobs
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results.pace import known_speeds, left
-    from gymlab.results.record import write_record
-    from gymlab.results.table import data, read_line, record_path
+    from gymlab.campaigns.benchmark_table.record import write_record
+    from gymlab.campaigns.benchmark_table.table import data, read_line, record_path
+    from gymlab.campaigns.eta import known_speeds, left
+    from gymlab.cli.training_progress import print_json, run_jobs
+    from gymlab.recipes.project_settings import runs_folder
 
     rows = _rows(folder, recipes, seeds)
     todo = _todo(folder, rows)
@@ -79,10 +79,10 @@ def show(
 
     Example: gymlab results show CartPole-v1
     """
-    from gymlab.cli.campaign import print_json
-    from gymlab.results.page import write_page
-    from gymlab.results.plan import FILE, read_plan
-    from gymlab.results.table import data, read_line
+    from gymlab.campaigns.benchmark_table.page import write_page
+    from gymlab.campaigns.benchmark_table.plan import FILE, read_plan
+    from gymlab.campaigns.benchmark_table.table import data, read_line
+    from gymlab.cli.training_progress import print_json
 
     lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
     if write:
@@ -98,8 +98,8 @@ def show(
 
 
 def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Row, ...]:
+    from gymlab.campaigns.benchmark_table.plan import FILE, chosen, parse_seeds, read_plan
     from gymlab.core.errors import UserError
-    from gymlab.results.plan import FILE, chosen, parse_seeds, read_plan
 
     rows = chosen(read_plan(folder / FILE), names or [])
     if seeds is None:
@@ -116,9 +116,9 @@ def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Row
 
 def _todo(folder: Path, rows: tuple[Row, ...]) -> list[tuple[Line, list[Job]]]:
     """The lines with the runs they still need; a recipe that cannot be used here is told and left out."""
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.results.perform import Job
-    from gymlab.results.table import read_line, trials_of
+    from gymlab.campaigns.benchmark_table.table import read_line, trials_of
+    from gymlab.campaigns.executors.processes import Job
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.paths import run_paths
 
     found = []
@@ -135,8 +135,8 @@ def _todo(folder: Path, rows: tuple[Row, ...]) -> list[tuple[Line, list[Job]]]:
 
 
 def _print(lines: list[Line]) -> None:
-    from gymlab.results.table import HEAD, cells
-    from gymlab.runs.sections import columns
+    from gymlab.campaigns.benchmark_table.table import HEAD, cells
+    from gymlab.reports.sections import columns
 
     for text in columns([HEAD, *map(cells, lines)], right=range(1, 8)):
         typer.echo(text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.runs.facts import Facts
+    from gymlab.reports.run_facts import Facts
     from gymlab.runs.paths import RunPaths
 
 app = typer.Typer(help="List, show, compare, plot, export, tag and remove runs.")
@@ -41,7 +41,7 @@ def list_runs(last: Last = None, as_json: Json = False) -> None:
 
     Example: gymlab runs list --last 5
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.registry import Registry
 
     root = runs_folder()
@@ -68,7 +68,7 @@ def show(
     Example: gymlab runs show @last
     """
     from gymlab.recipes.keys import default_settings
-    from gymlab.runs.page import page, page_data
+    from gymlab.reports.page import page, page_data
     from gymlab.runs.registry import summarize
 
     (facts,) = _read([run])
@@ -93,7 +93,7 @@ def compare(
 
     Example: gymlab runs compare run-a run-b --axis env_steps
     """
-    from gymlab.runs import compare as comparison
+    from gymlab.reports import compare as comparison
 
     name = metric or "roll/return_mean"
     facts = _read(runs, [name], axis)
@@ -117,8 +117,8 @@ def plot(
 
     Example: gymlab runs plot @last --metric opt/entropy --png entropy.png
     """
-    from gymlab.runs import compare as comparison
-    from gymlab.runs import sections
+    from gymlab.reports import compare as comparison
+    from gymlab.reports import sections
 
     facts = _read(runs, metric, axis, points=1000 if png else 400)
     if png is not None:
@@ -180,7 +180,7 @@ def rm(run: Run) -> None:
     Example: gymlab runs rm cartpole-v1-ppo-20261115
     """
     from gymlab.core.errors import UserError
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.store import remove_run
 
     paths = _select(run)
@@ -196,7 +196,7 @@ def reindex() -> None:
 
     Example: gymlab runs reindex
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.registry import Registry
 
     entries = Registry(runs_folder()).reindex()
@@ -204,8 +204,8 @@ def reindex() -> None:
 
 
 def _select(run: str) -> RunPaths:
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_run
 
     return select_run(run, runs_folder())
 
@@ -213,7 +213,7 @@ def _select(run: str) -> RunPaths:
 def _read(runs: list[str], metrics: list[str] | None = None, axis: str = "vec_steps", points: int = 400) -> list[Facts]:
     """Runs as they stand, with curves of these metrics, or of those worth showing."""
     from gymlab.recipes.keys import read_settings
-    from gymlab.runs.facts import read_facts
+    from gymlab.reports.run_facts import read_facts
 
     paths = {selected.root: selected for selected in map(_select, runs)}.values()
     return [read_facts(p, read_settings(p.inside(p.recipe)), metrics=metrics, axis=axis, points=points) for p in paths]
@@ -221,21 +221,22 @@ def _read(runs: list[str], metrics: list[str] | None = None, axis: str = "vec_st
 
 def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, smooth: float) -> None:
     from gymlab.core.errors import UserError
-    from gymlab.runs import files, pictures
-    from gymlab.runs.report import known_bounds
-    from gymlab.runs.sections import returns, shown
+    from gymlab.reports import plots_png
+    from gymlab.reports.report import known_bounds
+    from gymlab.reports.sections import returns, shown
+    from gymlab.runs import files
 
     limits = known_bounds(facts[0])
     if metrics or len(facts) > 1:
         evaluated = [name for name in returns(facts[0]) if all(name in run.measured.curves for run in facts)]
-        panels = pictures.side_by_side(facts, metrics or evaluated, limits)
+        panels = plots_png.side_by_side(facts, metrics or evaluated, limits)
     else:
-        panels = pictures.overview(facts[0], limits)
+        panels = plots_png.overview(facts[0], limits)
     title = " · ".join(dict.fromkeys(shown(run.name) for run in facts)) + (
         f" · {facts[0].run_id}" if len(facts) == 1 else f" · {len(facts)} runs"
     )
     try:
-        files.write_bytes(target, pictures.draw(panels, title, smooth=smooth))
+        files.write_bytes(target, plots_png.draw(panels, title, smooth=smooth))
     except OSError as error:
         raise UserError(f"cannot write '{target}': {error.strerror}") from error
     typer.echo(f"picture written to {target}", err=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
 
-    from gymlab.smoke.crew import Crew, Verdict
+    from gymlab.campaigns.smoke.runner import Crew, Verdict
 
 _COLUMNS = ("trained", "evaluated", "saved", "resumed", "played")
 _WIDTH = 13
@@ -43,11 +43,11 @@ def smoke(
     """
     from rich.console import Console
 
+    from gymlab.campaigns.smoke.choose import choose
+    from gymlab.campaigns.smoke.runner import Crew
     from gymlab.core.errors import UserError
     from gymlab.envs.engines.launch import usable_cores
     from gymlab.runs.files import strict_json
-    from gymlab.smoke.choose import choose
-    from gymlab.smoke.crew import Crew
 
     chosen = choose(recipes or (), family or ())
     if not chosen:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
 
 if TYPE_CHECKING:
-    from gymlab.core.estimates import Estimate
+    from gymlab.core.statistics import Estimate
 
 app = typer.Typer(no_args_is_help=True, help="Measure what parallel envs and distinct seeds are worth.")
 
@@ -34,8 +34,8 @@ def coverage(
 
     Example: gymlab study coverage MountainCar-v0 --updates 4
     """
+    from gymlab.campaigns.studies.coverage import drawn, study
     from gymlab.runs.files import strict_json
-    from gymlab.study.coverage import drawn, study
 
     console, found, name = _console(json), None, _resolve(recipe, overrides)
     head = ("rollout", "cells", "one env", "worth", "shared", "jaccard", "new", "own", "other", "so far")
@@ -76,8 +76,8 @@ def seeds(
 
     Example: gymlab study seeds CartPole-v1 --runs 5 --budget 30k
     """
+    from gymlab.campaigns.studies.seeds import ARMS, Trained, compare, study
     from gymlab.runs.files import strict_json
-    from gymlab.study.seeds import ARMS, Trained, compare, study
 
     console, resolved = _console(json), _resolve(recipe, overrides, budget)
     trained: list[Trained] = []
@@ -119,6 +119,6 @@ def _console(json: bool) -> Any:
 
 
 def _resolve(recipe: str, overrides: list[str] | None, budget: str | None = None) -> Any:
-    from gymlab.recipes.load import resolve
+    from gymlab.recipes.resolve import resolve
 
     return resolve(recipe, overrides or (), budget=budget).recipe

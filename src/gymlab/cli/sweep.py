@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gymlab.cli.campaign import print_json
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
+from gymlab.cli.training_progress import print_json
 
 if TYPE_CHECKING:
-    from gymlab.sweeps.ledger import Ledger
+    from gymlab.campaigns.sweep.store import Ledger
 
 
 class _WithRecipe(TyperGroup):
@@ -72,10 +72,10 @@ def start(
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
     with orderly("before the sweep began"):
+        from gymlab.campaigns.sweep.start import Wanted, known_plan, make_plan
+        from gymlab.campaigns.sweep.store import open_ledger
         from gymlab.cli.many import parse_seeds
-        from gymlab.recipes.settings_file import runs_folder
-        from gymlab.sweeps.ledger import open_ledger
-        from gymlab.sweeps.start import Wanted, known_plan, make_plan
+        from gymlab.recipes.project_settings import runs_folder
 
         wanted = Wanted(
             recipe, tuple(overrides or ()), tuple(space or ()), tuple(parse_seeds(seeds)), method, prune, trials,
@@ -122,15 +122,15 @@ def status(name: Name, storage: Storage = None, json: Json = False) -> None:
 
     Example: gymlab sweep status my-sweep --json
     """
-    from gymlab.sweeps import tell
+    from gymlab.campaigns.sweep import sweep_status
 
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        print_json(tell.status(ledger.plan, rows))
+        print_json(sweep_status.status(ledger.plan, rows))
         return
-    typer.echo(tell.headline(ledger.plan, rows))
-    typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+    typer.echo(sweep_status.headline(ledger.plan, rows))
+    typer.echo("\n".join(sweep_status.best_lines(ledger.plan, rows)))
 
 
 @app.command()
@@ -139,15 +139,15 @@ def results(name: Name, storage: Storage = None, json: Json = False) -> None:
 
     Example: gymlab sweep results my-sweep
     """
-    from gymlab.sweeps import tell
+    from gymlab.campaigns.sweep import sweep_status
 
     ledger = _ledger(name, storage)
     rows = ledger.rows()
     if json:
-        print_json(tell.results(ledger.plan, rows))
+        print_json(sweep_status.results(ledger.plan, rows))
         return
-    typer.echo("\n".join([tell.headline(ledger.plan, rows), *tell.table(ledger.plan, rows)]))
-    typer.echo("\n".join(tell.best_lines(ledger.plan, rows)))
+    typer.echo("\n".join([sweep_status.headline(ledger.plan, rows), *sweep_status.table(ledger.plan, rows)]))
+    typer.echo("\n".join(sweep_status.best_lines(ledger.plan, rows)))
 
 
 @app.command()
@@ -163,10 +163,10 @@ def best(
 
     Example: gymlab sweep best my-sweep --write --as tuned
     """
+    from gymlab.campaigns.sweep import sweep_status
+    from gymlab.campaigns.sweep.best import write_variant
+    from gymlab.campaigns.sweep.trial import best_row
     from gymlab.core.errors import RunError
-    from gymlab.sweeps import tell
-    from gymlab.sweeps.best import write_variant
-    from gymlab.sweeps.rows import best_row
 
     ledger = _ledger(name, storage)
     plan, rows = ledger.plan, ledger.rows()
@@ -175,13 +175,13 @@ def best(
         raise RunError(f"no trial of '{name}' has finished yet: gymlab sweep status {name}")
     path = None
     if write or variant is not None:
-        chosen = variant or tell.variant_name(plan)
+        chosen = variant or sweep_status.variant_name(plan)
         given = [*plan.given, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
-        path = write_variant(plan.reference, given, chosen, tell.provenance(plan, rows, found), force=force)
+        path = write_variant(plan.reference, given, chosen, sweep_status.provenance(plan, rows, found), force=force)
     if json:
-        print_json({**tell.status(plan, rows)["best"], "written": None if path is None else str(path)})
+        print_json({**sweep_status.status(plan, rows)["best"], "written": None if path is None else str(path)})
         return
-    typer.echo("\n".join(tell.best_lines(plan, rows)))
+    typer.echo("\n".join(sweep_status.best_lines(plan, rows)))
     if path is not None:
         typer.echo(f"written: {path}\nnext: gymlab compare {plan.reference} {path}")
     else:
@@ -201,8 +201,8 @@ def plot(
 
     Example: gymlab sweep plot my-sweep -o sweep.png
     """
+    from gymlab.campaigns.sweep.plots import draw, importances
     from gymlab.runs.files import write_bytes
-    from gymlab.sweeps.plots import draw, importances
 
     ledger = _ledger(name, storage)
     path = output or ledger.folder / "sweep.png"
@@ -217,27 +217,31 @@ def plot(
 
 
 def _ledger(name: str, storage: str | None) -> Ledger:
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.sweeps.ledger import join_ledger
+    from gymlab.campaigns.sweep.store import join_ledger
+    from gymlab.recipes.project_settings import runs_folder
 
     return join_ledger(runs_folder(), name, storage)
 
 
 def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, take_over: bool = False) -> None:
+    from gymlab.campaigns.sweep import sweep_status
+    from gymlab.campaigns.sweep.start import take_part
     from gymlab.cli.detach import typed_command
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.sweeps import tell
-    from gymlab.sweeps.start import take_part
+    from gymlab.recipes.project_settings import runs_folder
 
     output = "json" if json else "quiet" if quiet else "people"
     outcome = take_part(
         ledger, runs_folder(), workers=workers, output=output, command=typed_command(), take_over=take_over
     )
     if json:
-        print_json(tell.results(outcome.plan, outcome.rows))
+        print_json(sweep_status.results(outcome.plan, outcome.rows))
     elif not quiet:
-        typer.echo("\n".join([tell.headline(outcome.plan, outcome.rows), *tell.table(outcome.plan, outcome.rows)]))
-        typer.echo("\n".join(tell.best_lines(outcome.plan, outcome.rows)))
+        typer.echo(
+            "\n".join(
+                [sweep_status.headline(outcome.plan, outcome.rows), *sweep_status.table(outcome.plan, outcome.rows)]
+            )
+        )
+        typer.echo("\n".join(sweep_status.best_lines(outcome.plan, outcome.rows)))
         verb = "best" if outcome.complete else "resume"
         typer.echo(f"next: gymlab sweep {verb} {outcome.plan.name}")
     if outcome.exit_code:

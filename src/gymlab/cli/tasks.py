@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.queue.jobs import Wish
-    from gymlab.queue.tasks import Agent, Command, Train
+    from gymlab.campaigns.queue.jobs import Wish
+    from gymlab.campaigns.queue.tasks import Agent, Command, Train
 
 
 def tasks(
@@ -23,10 +23,10 @@ def tasks(
 
     Example: gymlab tasks night.yaml --wait
     """
+    from gymlab.campaigns.queue.tasks import read_tasks
     from gymlab.cli import queue
     from gymlab.cli.queueing import put_in
-    from gymlab.queue.tasks import read_tasks
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.files import strict_json
 
     wishes = [wish for task in read_tasks(file) for wish in _wishes(task)]
@@ -40,8 +40,8 @@ def tasks(
 
 
 def _wishes(task: Train | Command | Agent) -> list[Wish]:
-    from gymlab.queue.jobs import Wish
-    from gymlab.queue.tasks import Agent, Train
+    from gymlab.campaigns.queue.jobs import Wish
+    from gymlab.campaigns.queue.tasks import Agent, Train
 
     if isinstance(task, Train):
         return _trainings(task)
@@ -60,8 +60,8 @@ def _wishes(task: Train | Command | Agent) -> list[Wish]:
 def _trainings(task: Train) -> list[Wish]:
     from gymlab.cli.many import parse_seeds
     from gymlab.cli.queueing import Order, train_wishes, written
-    from gymlab.cli.sought import Sought
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.cli.targets import Sought
+    from gymlab.recipes.project_settings import runs_folder
 
     sought = Sought(task.recipe, list(task.overrides), [], task.budget, None, None, [])
     options = written(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))

@@ -23,7 +23,7 @@ def trace(
 
     Example: gymlab trace ALE/Pong-v5:rgb
     """
-    from gymlab.recipes.load import resolve
+    from gymlab.recipes.resolve import resolve
     from gymlab.runs.files import strict_json
 
     resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
@@ -48,16 +48,16 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
 
     from gymlab.algorithms.base import ActorCriticAlgorithm
     from gymlab.core.errors import UserError
-    from gymlab.core.keys import run_key
+    from gymlab.core.jax_keys import run_key
     from gymlab.envs.engines.gymnasium import GymnasiumEngine
     from gymlab.envs.make import split_wrappers
-    from gymlab.envs.wrappers.transform import transformed
-    from gymlab.experiment.build import make_agent
-    from gymlab.experiment.jax_setup import choose_device, set_up_jax
-    from gymlab.policies.heads import to_env
-    from gymlab.policies.trace import trace as look
-    from gymlab.recipes.settings_file import cache_folder
-    from gymlab.rollout.state import act_through, apply_transforms
+    from gymlab.envs.transform import transformed
+    from gymlab.networks.heads import to_env
+    from gymlab.networks.summary import trace as look
+    from gymlab.recipes.project_settings import cache_folder
+    from gymlab.session.build import make_agent
+    from gymlab.session.jax_setup import choose_device, set_up_jax
+    from gymlab.training.env_state import act_through, apply_transforms
     from gymlab.training.state import Policy
 
     set_up_jax(cache_folder())

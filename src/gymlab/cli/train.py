@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gymlab.cli.garbage import no_collecting
+from gymlab.cli.garbage_collection import no_collecting
 from gymlab.cli.queueing import Order, queue_again, queue_new, seeds_of, written
-from gymlab.cli.sought import Sought, group_named, newest_interrupted, only_recipe
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
+from gymlab.cli.targets import Sought, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.experiment.result import Result
+    from gymlab.session.result import Result
 
 RecipeArgument = Annotated[
     str | None,
@@ -128,8 +128,8 @@ def _train_one(
     trackers: tuple[str | None, bool],
 ) -> None:  # fmt: skip
     with orderly(), no_collecting() as until:
-        from gymlab.recipes.settings_file import runs_folder
-        from gymlab.runs.select import select_checkpoint
+        from gymlab.recipes.project_settings import runs_folder
+        from gymlab.runs.selection import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
 
         json, resolved = output in ("json", "jsonl"), sought.resolve()
@@ -141,9 +141,9 @@ def _train_one(
             detach_new(root, named["run_id"], resolved.recipe.name, json=json)
             return
         from gymlab.cli.detach import typed_command
-        from gymlab.experiment.launch import train as launch
-        from gymlab.experiment.session import Options
-        from gymlab.experiment.threads import use_threads
+        from gymlab.session.session import Options
+        from gymlab.session.start import train as launch
+        from gymlab.session.xla_threads import use_threads
 
         options = Options(
             **named, command=typed_command(), trackers=chosen, solved_at_source=resolved.solved_at_source,
@@ -212,8 +212,8 @@ def _resume(
 ) -> None:  # fmt: skip
     with orderly():
         from gymlab.cli.detach import detach_again, typed_command
-        from gymlab.recipes.settings_file import runs_folder
-        from gymlab.runs.select import select_checkpoint
+        from gymlab.recipes.project_settings import runs_folder
+        from gymlab.runs.selection import select_checkpoint
 
         named = run or newest_interrupted()
         if named is None:
@@ -231,10 +231,10 @@ def _resume(
         if detach:
             detach_again(paths, which, run_id, [] if run else [named], json=output in ("json", "jsonl"))
             return
-        from gymlab.experiment.launch import Continuation, NothingToDo
-        from gymlab.experiment.launch import resume as go_on
-        from gymlab.experiment.threads import use_threads
-        from gymlab.recipes.load import read_run_recipe
+        from gymlab.recipes.resolve import read_run_recipe
+        from gymlab.session.start import Continuation, NothingToDo
+        from gymlab.session.start import resume as go_on
+        from gymlab.session.xla_threads import use_threads
 
         how = Continuation(
             which=which,
@@ -285,7 +285,7 @@ def _screen(mode: str, notes: list[str]) -> Any:
 
 
 def _keys_of(mode: str) -> Any:
-    from gymlab.features.keys import make_keys
+    from gymlab.features.key_presses import make_keys
 
     return make_keys(mode)
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.terminal import orderly
+from gymlab.cli.run_guard import orderly
 
 if TYPE_CHECKING:
-    from gymlab.experiment.throughput import Timed
+    from gymlab.session.throughput import Timed
 
 
 def tune_envs(
@@ -33,11 +33,11 @@ def tune_envs(
     from rich.console import Console
 
     from gymlab.envs.engines.launch import usable_cores
-    from gymlab.experiment.throughput import recommend, settings_for, time_all, ways
-    from gymlab.recipes.load import resolve
+    from gymlab.recipes.project_settings import user_file
+    from gymlab.recipes.resolve import resolve
     from gymlab.recipes.settings_edit import write_override
-    from gymlab.recipes.settings_file import user_file
     from gymlab.runs.files import strict_json
+    from gymlab.session.throughput import recommend, settings_for, time_all, ways
 
     with orderly("before all were timed"):
         resolved = resolve(recipe, overrides or ())

@@ -20,12 +20,12 @@ def video(
 
     Example: gymlab video @last --out reel.mp4
     """
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
-    from gymlab.film.reel import ReelStyle
-    from gymlab.replay.reel import make_reel
+    from gymlab.media.highlight_reel import ReelStyle
+    from gymlab.media.reel_of_run import make_reel
 
     target = out or paths.videos / "reel.mp4"
     style = ReelStyle((height * 16 // 9 // 2 * 2, height // 2 * 2), clip_seconds=seconds)

@@ -22,7 +22,7 @@ def web(host: Host = "127.0.0.1", port: Port = 0, token: Token = None, open_brow
 
     Example: gymlab web
     """
-    from gymlab.recipes.settings_file import runs_folder
+    from gymlab.recipes.project_settings import runs_folder
     from gymlab.web.serve import serve
 
     serve(runs_folder(), host=host, port=port, token=token, open_browser=open_browser, say=typer.echo)
@@ -46,11 +46,11 @@ def inspect(
 
     Example: gymlab inspect @last
     """
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_checkpoint, select_run
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_checkpoint, select_run
 
     if csv is not None:
-        from gymlab.replay.export import export_table
+        from gymlab.media.export_page import export_table
 
         steps = export_table(*select_checkpoint(run, runs_folder(), default="best"), csv, seed=seed, sampled=sampled)
         typer.echo(f"{steps} steps written to {csv}")

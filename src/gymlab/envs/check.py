@@ -14,9 +14,9 @@ from gymnasium import spaces
 
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.envs.buffers import check_supported
-from gymlab.envs.catalogue import FRESH_PER_EPISODE, find_spec, resolve_id
 from gymlab.envs.findings import Finding, Level, advance, begin, look, look_at_rest, sample
 from gymlab.envs.make import DEFAULT_TIME_LIMIT, Env, make_env, time_limit
+from gymlab.envs.registry import FRESH_PER_EPISODE, find_spec, resolve_id
 from gymlab.envs.settings import EnvSettings
 
 _STEPS = 60

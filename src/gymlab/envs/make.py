@@ -17,11 +17,11 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.envs import mujoco
-from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.references import import_module, load_reference
+from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings, Part
+from gymlab.envs.transform import Transform
 from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
-from gymlab.envs.wrappers.transform import Transform
 
 Env = gymnasium.Env[Any, Any]
 DEFAULT_TIME_LIMIT = 1000

@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 
 from gymlab.core.errors import UserError
-from gymlab.envs.catalogue import resolve_id
+from gymlab.envs.registry import resolve_id
 
 _KNOWN = ("gymnasium.", "gymlab.", "ale_py.")  # registered wherever gymlab is imported
 

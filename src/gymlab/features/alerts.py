@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gymlab.alerts.alert import alerts_json
-from gymlab.alerts.watch import Change, Watch
+from gymlab.alerts.engine import Change, Watch
 from gymlab.core.clock import Clock, short
 from gymlab.runs import files
 from gymlab.runs.paths import RunPaths

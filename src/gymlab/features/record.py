@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gymlab.core.clock import Clock
-from gymlab.core.metrics.catalogue import COUNTERS, fallen
+from gymlab.metrics.catalogue import COUNTERS, fallen
 from gymlab.runs.metrics import MetricsWriter
 from gymlab.training.events import (
     Control,

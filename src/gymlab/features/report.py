@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.metrics.bounds import Context, bounds
-from gymlab.runs.facts import read_facts
-from gymlab.runs.report import build_report, write_bounds, write_report
+from gymlab.metrics.bounds import Context, bounds
+from gymlab.reports.report import build_report, write_bounds, write_report
+from gymlab.reports.run_facts import read_facts
 from gymlab.runs.store import RunStore
 from gymlab.training.events import Control, Ended, Event, Feature, Measured, Recorded
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gymlab.core.clock import Clock
-from gymlab.runs.score import Evaluations, auc, steps_to_threshold
+from gymlab.reports.scoring import Evaluations, auc, steps_to_threshold
 from gymlab.training.events import Control, Evaluated, Event, Feature, Measured, Recorded
 
 

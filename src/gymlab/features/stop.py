@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gymlab.rollout.episodes import WINDOW
+from gymlab.training.episodes import WINDOW
 from gymlab.training.events import Control, Evaluated, EvaluationWanted, Event, Feature, Started, Updated
 
 

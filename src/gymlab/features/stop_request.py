@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gymlab.runs.control import clear_stop_request, stop_requested
-from gymlab.runs.lock import Owner
+from gymlab.runs.locks import Owner
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import Control, Ended, Event, Feature, Paused, Started, Updated
 

@@ -23,19 +23,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from gymlab.core.children import child_environ
 from gymlab.core.clock import Clock
+from gymlab.core.cooperative_lock import aside
 from gymlab.core.errors import GymlabError
-from gymlab.core.turns import aside
-from gymlab.runs import clips, files, tensors
+from gymlab.process.environ import child_environ
+from gymlab.runs import files, films, tensors
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Promoted, Started
-from gymlab.training.tensors import to_tensors
+from gymlab.training.named_tensors import to_tensors
 
 log = logging.getLogger(__name__)
 OFF = "GYMLAB_VIDEO"  # "off": no films, whatever the recipes say
-RECORDER = "gymlab.replay.recorder"
+RECORDER = "gymlab.media.recorder"
 MOST_WAITING = 2
 FINISH_SECONDS = 30.0  # a film takes one or two; on a busy machine more
 HURRY_SECONDS = 0.5  # after a signal or an error
@@ -79,7 +79,7 @@ class Video(Feature):
         if not self._on:
             return
         if isinstance(event, Started):
-            clips.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
+            films.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
             self._begin()
         elif isinstance(event, Promoted):
             self._film(event.clock, event.path / POLICY, ("best",))
@@ -130,9 +130,9 @@ class Video(Feature):
         if self._at_work is not None and self._at_work.clock.env_steps == clock.env_steps:
             self._at_work = self._at_work._replace(kinds=_joined(self._at_work.kinds, kinds))
             return
-        for clip in clips.scan(self._paths):
+        for clip in films.scan(self._paths):
             if clip.env_steps == clock.env_steps:
-                clips.add_kinds(clip, kinds)
+                films.add_kinds(clip, kinds)
                 return
         try:
             self._waiting.append(Waiting(self._kept(policy, clock), clock, kinds))
@@ -183,12 +183,12 @@ class Video(Feature):
                 self._take(Path(told["film"]), done)
 
     def _take(self, film: Path, done: Waiting) -> None:
-        found = clips.scan(self._paths)
+        found = films.scan(self._paths)
         for clip in found:
             if clip.path.name == film.name:
-                clips.add_kinds(clip, done.kinds)
+                films.add_kinds(clip, done.kinds)
         spare = [clip for clip in found if not {"first", "final"} & {*clip.kinds}]
-        clips.remove(self._paths, spare[:-KEPT])
+        films.remove(self._paths, spare[:-KEPT])
         log.info("film of %d env_steps: %s", done.clock.env_steps, film.name)
         self._announce(self._paths.videos / film.name, done.clock)
 

@@ -8,7 +8,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import parse_number
 from gymlab.envs.settings import EnvSettings
 from gymlab.recipes.problems import COMMAND_LINE
-from gymlab.recipes.source import Node, made
+from gymlab.recipes.yaml_source import Node, made
 
 
 class Threshold(NamedTuple):
@@ -56,7 +56,7 @@ def from_spaces(env: EnvSettings) -> dict[str, Any]:
 
 def threshold(env: EnvSettings, written: Node | None) -> Threshold:
     """`solved_at`: an override, else the recipe (the variant before the env block), else the registration."""
-    from gymlab.envs.catalogue import spec_threshold
+    from gymlab.envs.registry import spec_threshold
 
     if env.solved_at is not None:
         return Threshold(
@@ -68,7 +68,7 @@ def threshold(env: EnvSettings, written: Node | None) -> Threshold:
 
 def unreachable(env: EnvSettings, solved_at: Threshold) -> str | None:
     """A warning where no policy can reach the threshold; an env that was changed has an optimum we do not know."""
-    from gymlab.envs.catalogue import KNOWN_OPTIMA
+    from gymlab.envs.registry import KNOWN_OPTIMA
 
     best = KNOWN_OPTIMA.get(env.id)
     if best is None or solved_at.value is None or solved_at.value <= best or env.kwargs or env.wrappers:

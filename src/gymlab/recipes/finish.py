@@ -12,16 +12,16 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, parse_number
 from gymlab.core.errors import UserError
 from gymlab.envs.settings import EnvSettings
-from gymlab.policies.settings import ENCODER_NAMES
+from gymlab.networks.settings import ENCODER_NAMES
 from gymlab.recipes import auto_steps, defaults
-from gymlab.recipes.anchors import Algorithms
-from gymlab.recipes.check import Checker
 from gymlab.recipes.defaults import Threshold
+from gymlab.recipes.file_references import Algorithms
 from gymlab.recipes.merge import is_algorithm_key
 from gymlab.recipes.problems import KeyPath, Problems
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import keep_variant_secret
-from gymlab.recipes.source import Node, made
+from gymlab.recipes.validate import Checker
+from gymlab.recipes.yaml_source import Node, made
 
 _N_ENVS = TypeAdapter(Annotated[Count, Field(ge=1)])
 
@@ -96,7 +96,7 @@ def _with_imports(variant: Node, modules: Sequence[str], problems: Problems) -> 
 
 def _true_env(variant: Node, problems: Problems, notes: list[str]) -> Node:
     """The env under its present name, with what an old name stood for, and numbers as people write them."""
-    from gymlab.envs.catalogue import resolve_id
+    from gymlab.envs.registry import resolve_id
 
     env = variant.get("env")
     name = variant.get("env", "id")

@@ -12,7 +12,7 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.merge import BLOCKS
 from gymlab.recipes.problems import Problems, shown_path
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.source import compose, read_text
+from gymlab.recipes.yaml_source import compose, read_text
 
 _VARIANT = ("extends", *Recipe.model_fields)  # `algorithm` stands for the block that bears its name
 
@@ -91,7 +91,7 @@ def _order(path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _settings_order(name: str) -> tuple[str, ...]:
     """The keys of an algorithm; for one given by reference those of all that ship, the shared ones first."""
-    from gymlab.algorithms.catalogue import ALGORITHMS
+    from gymlab.algorithms.registry import ALGORITHMS
 
     algorithms = [ALGORITHMS[name]] if name in ALGORITHMS else list(ALGORITHMS.values())
     return tuple(dict.fromkeys(key for algorithm in algorithms for key in algorithm.Settings.model_fields))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.core.errors import suggestion
-from gymlab.recipes.anchors import Algorithms
-from gymlab.recipes.hints import foreign
+from gymlab.recipes.file_references import Algorithms
+from gymlab.recipes.foreign_keys import foreign
 from gymlab.recipes.merge import BLOCKS, FIELDS, VARIANT_NAME, algorithm_names, is_algorithm_key, merge_variant
 from gymlab.recipes.problems import Problems, brief
-from gymlab.recipes.source import Node, read_file, read_text
+from gymlab.recipes.yaml_source import Node, read_file, read_text
 
 TOP = ("env", "variants")
 

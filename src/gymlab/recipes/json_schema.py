@@ -15,7 +15,7 @@ _PART = {
 
 def recipe_file_schema() -> dict[str, Any]:
     """What may stand in a recipe file: an env block and named variants."""
-    from gymlab.algorithms.catalogue import ALGORITHMS
+    from gymlab.algorithms.registry import ALGORITHMS
 
     recipe = Recipe.model_json_schema()
     definitions: dict[str, Any] = {**recipe["$defs"], "Part": _PART}

@@ -14,16 +14,16 @@ from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.algorithms.settings import Share as ShareSchedule
 from gymlab.core.errors import GymlabError
 from gymlab.core.explanation import Explanation
-from gymlab.core.metrics.catalogue import METRICS
 from gymlab.core.schedules import Schedule
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import EnvSettings, Part
-from gymlab.recipes.dump import variant_mapping
-from gymlab.recipes.hints import FOREIGN_KEYS
+from gymlab.metrics.catalogue import METRICS
+from gymlab.recipes.foreign_keys import FOREIGN_KEYS
 from gymlab.recipes.merge import BLOCKS, FIELDS, NOT_INHERITED
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.schema import AlgorithmChoice, Recipe, Share, Steps
-from gymlab.recipes.source import read_file
+from gymlab.recipes.yaml_source import read_file
+from gymlab.recipes.yaml_writer import variant_mapping
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Part: "a name or {name: args}"}
 
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 def keys() -> Iterator[Key]:
     """All keys of all blocks, those of each algorithm that ships included."""
-    from gymlab.algorithms.catalogue import ALGORITHMS
+    from gymlab.algorithms.registry import ALGORITHMS
 
     for field in FIELDS:
         if field not in BLOCKS:
@@ -78,7 +78,7 @@ def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict
     name = next((block for block in blocks if block.partition(".")[0] not in BLOCKS), "ppo")
     kind: type[AlgorithmSettings] = AlgorithmSettings
     if of_algorithm:
-        from gymlab.algorithms.catalogue import ALGORITHMS
+        from gymlab.algorithms.registry import ALGORITHMS
 
         kind = ALGORITHMS[name].Settings if name in ALGORITHMS else AlgorithmSettings
     chosen = AlgorithmChoice(name=name, settings=kind())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.recipes.problems import COMMAND_LINE, Problem, RecipeError
-from gymlab.recipes.settings_file import recipe_folders
+from gymlab.recipes.project_settings import recipe_folders
 
 PACKAGED = Path(__file__).parent / "data"
 SUFFIXES = (".yaml", ".yml")
@@ -70,7 +70,7 @@ def user_files() -> list[Path]:
 
 
 def _target(env: str, variant: str | None) -> Target:
-    from gymlab.envs.catalogue import resolve_id
+    from gymlab.envs.registry import resolve_id
 
     if is_yaml(env):
         path = Path(env).expanduser()
@@ -94,7 +94,7 @@ def _files_below(path: Path) -> list[Path]:
 
 def files_of(env: str) -> list[Path]:
     """The recipe files whose env block names this env, the user's before ours."""
-    from gymlab.envs.catalogue import resolve_id
+    from gymlab.envs.registry import resolve_id
 
     try:
         canonical = resolve_id(env).id
@@ -107,7 +107,7 @@ def files_of(env: str) -> list[Path]:
 
 def _names(path: Path, env_id: str) -> bool:
     """Whether a file's first `id:` is this env, under its present or an older name. No YAML is parsed for this."""
-    from gymlab.envs.catalogue import resolve_id
+    from gymlab.envs.registry import resolve_id
 
     ids = _ids(path)
     if not ids:

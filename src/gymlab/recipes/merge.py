@@ -10,7 +10,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.settings import Settings
 from gymlab.recipes.problems import Place, Problems
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.source import Node, made
+from gymlab.recipes.yaml_source import Node, made
 
 NOT_WRITTEN = ("name", "algorithm")  # fields of Recipe that a file expresses otherwise
 FIELDS = tuple(field for field in Recipe.model_fields if field not in NOT_WRITTEN)
@@ -28,7 +28,7 @@ FindSettings = Callable[[str, Place], type[AlgorithmSettings] | None]
 
 def algorithm_names() -> tuple[str, ...]:
     """The algorithms that ship."""
-    from gymlab.algorithms.catalogue import ALGORITHMS
+    from gymlab.algorithms.registry import ALGORITHMS
 
     return tuple(ALGORITHMS)
 

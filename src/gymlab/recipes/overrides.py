@@ -7,11 +7,11 @@ from typing import Any
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import suggestion
-from gymlab.recipes.hints import foreign
+from gymlab.recipes.foreign_keys import foreign
 from gymlab.recipes.merge import BLOCKS, FIELDS, FindSettings, algorithm_names, merge_variant
 from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Place, Problems, brief
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.source import Node, read_value
+from gymlab.recipes.yaml_source import Node, read_value
 
 Change = tuple[str, Any, Any]  # path, old, new
 
@@ -101,7 +101,7 @@ def _nested(path: KeyPath, value: Node, place: Place) -> Node:
 
 def diff(a: Recipe, b: Recipe) -> list[Change]:
     """What differs between two recipes, as (path, old, new); a key that one of them lacks is None there."""
-    from gymlab.recipes.dump import variant_mapping
+    from gymlab.recipes.yaml_writer import variant_mapping
 
     before, after = (_flat(variant_mapping(recipe)) for recipe in (a, b))
     keys = dict.fromkeys([*after, *before])

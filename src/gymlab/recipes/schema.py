@@ -18,16 +18,16 @@ from pydantic import (
     model_validator,
 )
 
-from gymlab.alerts.catalogue import check_off
-from gymlab.alerts.own import OwnRule, parse_rules
+from gymlab.alerts.custom import OwnRule, parse_rules
+from gymlab.alerts.registry import check_off
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, Number, StepClock, parse_number, short
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import EnvSettings, PartLike
-from gymlab.policies.settings import PolicySettings
+from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.problems import Problems
-from gymlab.recipes.source import read_file
+from gymlab.recipes.yaml_source import read_file
 
 EngineName = Literal["auto", "gymnasium", "jax", "ale", "envpool"]
 _MOST_STEPS = 10**15

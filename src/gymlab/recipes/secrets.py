@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.dump import file_mapping, variant_mapping, written
 from gymlab.recipes.overrides import Change
 from gymlab.recipes.problems import KeyPath, dotted
 from gymlab.recipes.schema import Recipe
+from gymlab.recipes.yaml_writer import file_mapping, variant_mapping, written
 from gymlab.runs.redact import MASK, keep_secret, redact_tree, secrets_in
 
 # Arguments of other people's code. All else are words and numbers of ours, which must load again as they are.

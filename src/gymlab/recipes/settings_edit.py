@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.settings_file import OVERRIDES
+from gymlab.recipes.project_settings import OVERRIDES
 from gymlab.runs.files import write_text
 
 

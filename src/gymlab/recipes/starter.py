@@ -10,11 +10,11 @@ from ruamel.yaml.nodes import MappingNode
 
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
-from gymlab.recipes.dump import commented, file_mapping, write_yaml
-from gymlab.recipes.load import resolve
 from gymlab.recipes.lookup import file_name
+from gymlab.recipes.resolve import resolve
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.source import compose
+from gymlab.recipes.yaml_source import compose
+from gymlab.recipes.yaml_writer import commented, file_mapping, write_yaml
 
 
 def write_starter(reference: str, *, imports: Sequence[str] = (), force: bool = False) -> tuple[Path, str]:

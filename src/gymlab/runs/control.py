@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gymlab.runs import files, platform
-from gymlab.runs.lock import Owner, lock_holder
+from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_record

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from gymlab.core.cooperative_lock import aside
 from gymlab.core.errors import RunError
-from gymlab.core.turns import aside
 from gymlab.runs import platform
 
 TEMP_MARK = ".tmp-"

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from gymlab.core.turns import aside
+from gymlab.core.cooperative_lock import aside
 
 TERMINATE = signal.SIGTERM
 _LOCK_BYTE = 1 << 30  # Windows locks are mandatory: this byte lies beyond the owner record, which stays readable

@@ -12,7 +12,7 @@ from typing import Any
 
 from gymlab.core.errors import RunError
 from gymlab.runs import files
-from gymlab.runs.lock import waiting_lock
+from gymlab.runs.locks import waiting_lock
 from gymlab.runs.paths import REGISTRY, REGISTRY_LOCK, RunPaths, prepare_runs_folder, valid_run_id
 from gymlab.runs.status import read_record, read_status
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gymlab.core.errors import RunError
 from gymlab.runs import files
-from gymlab.runs.lock import lock_holder, read_owner
+from gymlab.runs.locks import lock_holder, read_owner
 from gymlab.runs.paths import RunPaths
 
 Status = Literal["running", "finished", "stopped", "crashed", "failed"]

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from gymlab.core.errors import UserError
 from gymlab.runs import files
-from gymlab.runs.lock import Owner, lock_holder
+from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 

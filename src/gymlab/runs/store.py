@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.runs import checkpoints, files
-from gymlab.runs.lock import Owner, RunLock
+from gymlab.runs.locks import Owner, RunLock
 from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry

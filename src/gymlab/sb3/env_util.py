@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium
 
 from gymlab.core.errors import UserError
-from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.make import make_env
+from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
 from gymlab.sb3.monitor import Env, Monitor
 from gymlab.sb3.vec_env import DummyVecEnv, EnvMaker, VecEnv

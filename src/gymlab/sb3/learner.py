@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Self
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
-from gymlab.experiment.build import make_plan
-from gymlab.experiment.measuring import look_rule
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.sb3 import saving
 from gymlab.sb3.callbacks import BaseCallback, as_callback
@@ -18,6 +16,8 @@ from gymlab.sb3.lesson import Aborted, Lesson, Trainer
 from gymlab.sb3.logger import Tables
 from gymlab.sb3.model import Model
 from gymlab.sb3.programs import use_device
+from gymlab.session.build import make_plan
+from gymlab.session.metric_schedule import look_rule
 from gymlab.training.events import Feature
 from gymlab.training.loop import Loop, Plan
 from gymlab.training.state import TrainState
@@ -132,10 +132,10 @@ class Learner(Model):
         self, trainer: Trainer, recipe: Recipe, plan: Plan, features: list[Feature], named: tuple[Any, Any]
     ) -> None:
         """The same with a run directory, as `gymlab train` keeps it."""
-        from gymlab.envs.catalogue import spec_threshold
-        from gymlab.experiment.session import Options, Session, Start
-        from gymlab.recipes.settings_file import runs_folder
+        from gymlab.envs.registry import spec_threshold
+        from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.store import RunStore
+        from gymlab.session.session import Options, Session, Start
 
         run, folder = named
         lesson = self._lesson

@@ -10,17 +10,17 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Array, VecStep
-from gymlab.experiment.build import Parts, build
-from gymlab.policies.heads import to_env
+from gymlab.networks.heads import to_env
 from gymlab.recipes.schema import Recipe
 from gymlab.sb3.callbacks import BaseCallback
 from gymlab.sb3.programs import compiled_parts
 from gymlab.sb3.vec_env import VecEnv
-from gymlab.training.contract import Advanced
+from gymlab.session.build import Parts, build
 from gymlab.training.events import Control, Event, Feature, Updated
-from gymlab.training.faults import NumericalFault
+from gymlab.training.named_tensors import Tensors
+from gymlab.training.nonfinite import NumericalFault
 from gymlab.training.state import TrainState
-from gymlab.training.tensors import Tensors
+from gymlab.training.trainer import Advanced
 
 if TYPE_CHECKING:
     from gymlab.sb3.model import Model

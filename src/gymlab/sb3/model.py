@@ -18,14 +18,14 @@ from gymlab.sb3 import arguments, saving
 from gymlab.sb3.lesson import Lesson, Trainer
 from gymlab.sb3.logger import Logger
 from gymlab.sb3.model_file import read_model, write_model
-from gymlab.sb3.predictor import Predictor
-from gymlab.sb3.programs import Acting, acting, use_device
+from gymlab.sb3.programs import acting, use_device
 from gymlab.sb3.source import Source, make_source
 from gymlab.sb3.translate import make_recipe, plain_values
 from gymlab.sb3.vec_env import VecEnv
+from gymlab.session.predictor import Acting, Predictor
 from gymlab.training.agent import Agent
+from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
-from gymlab.training.tensors import Tensors
 
 _OWN = ("policy", "seed", "engine", "n_envs", "tensorboard_log")  # arguments that become something else
 

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
 
-import jax
-
-from gymlab.core.keys import stream_key
-from gymlab.core.types import Array, Spaces, Tree
-from gymlab.experiment.build import SMALL_NETWORK, Parts, build, make_agent
-from gymlab.experiment.jax_setup import choose_device, set_up_jax
+from gymlab.core.types import Spaces
+from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.settings_file import cache_folder
-from gymlab.training.agent import Agent
-from gymlab.training.state import Policy
+from gymlab.session.build import SMALL_NETWORK, Parts, build, make_agent
+from gymlab.session.jax_setup import choose_device, set_up_jax
+from gymlab.session.predictor import Acting, acting_of
 
 _KEPT = 16  # programs of each kind
-
-
-class Acting(NamedTuple):
-    """An agent with its compiled functions."""
-
-    agent: Agent
-    act: Callable[..., Array]  # (policy, obs, carry, key, call, greedy) -> the policy's actions
-    begin: Callable[[Array], tuple[Tree, Tree]]  # key -> the first state of the algorithm and of the normaliser
 
 
 class _Key:
@@ -64,18 +50,6 @@ def _acting(key: _Key) -> Acting:
     assert key.spaces is not None
     agent, n_envs = make_agent(key.recipe, key.spaces), key.recipe.n_envs
     return acting_of(agent, n_envs)
-
-
-def acting_of(agent: Agent, n_envs: int) -> Acting:
-    """The compiled functions of an agent."""
-
-    def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
-        return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
-
-    def _begin(key: Array) -> tuple[Any, Any]:  # named as in HostProgram, whose compiled code on disk then serves too
-        return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.normalising.init()
-
-    return Acting(agent, jax.jit(act), jax.jit(_begin))
 
 
 @lru_cache(_KEPT)

@@ -11,20 +11,20 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError, UserError
-from gymlab.core.keys import run_key
+from gymlab.core.jax_keys import run_key
 from gymlab.core.types import Spaces
 from gymlab.envs.settings import EnvSettings
 from gymlab.sb3 import translate
 from gymlab.sb3.arguments import bind
 from gymlab.sb3.lesson import Trainer
 from gymlab.sb3.model_file import ModelFile
-from gymlab.sb3.programs import Acting
 from gymlab.sb3.source import rebuilt
 from gymlab.sb3.space_json import spaces_from_json, spaces_to_json
+from gymlab.session.predictor import Acting
 from gymlab.training.agent import Agent
 from gymlab.training.loop import Plan
+from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
 from gymlab.training.state import TrainState
-from gymlab.training.tensors import Tensors, from_tensors, split_tensors, to_tensors
 
 if TYPE_CHECKING:
     from gymlab.sb3.model import Model

@@ -10,8 +10,7 @@ import numpy as np
 from gymlab.core.errors import UserError
 from gymlab.sb3.algorithms import MODELS
 from gymlab.sb3.model_file import read_model, with_suffix
-from gymlab.sb3.predictor import Predictor
-from gymlab.sb3.programs import acting_of
+from gymlab.session.predictor import Predictor, acting_of
 from gymlab.training.state import Policy
 
 
@@ -37,9 +36,9 @@ def load(what: str | Path) -> Any:
         if kind not in MODELS:
             raise UserError(f"'{path}' holds a model of the unknown class {kind!r}")
         return MODELS[kind].load(path)
-    from gymlab.experiment.score import load_run
-    from gymlab.recipes.settings_file import runs_folder
-    from gymlab.runs.select import select_checkpoint
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_checkpoint
+    from gymlab.session.score_runs import load_run
 
     paths, which = select_checkpoint(str(what), runs_folder())
     parts, policy, checkpoint = load_run(paths, which)

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gymlab.algorithms.catalogue import ALGORITHMS
+from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.schedules import parse_schedule
 from gymlab.envs.settings import EnvSettings
-from gymlab.policies.actor_critic import ACTIVATIONS
-from gymlab.policies.settings import PolicySettings
+from gymlab.networks.actor_critic import ACTIVATIONS
+from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.schema import AlgorithmChoice, NormalizeSettings, Recipe, Steps
 from gymlab.sb3.arguments import POLICY_KWARGS, bind
 

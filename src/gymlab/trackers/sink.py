@@ -33,8 +33,8 @@ class RunInfo:
 
 def read_info(paths: RunPaths) -> RunInfo:
     """From the run's own files."""
-    from gymlab.recipes.dump import variant_mapping
-    from gymlab.recipes.load import read_run_recipe
+    from gymlab.recipes.resolve import read_run_recipe
+    from gymlab.recipes.yaml_writer import variant_mapping
 
     manifest = read_manifest(paths)
     recipe = read_run_recipe(paths.recipe)

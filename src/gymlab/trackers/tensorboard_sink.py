@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
-from gymlab.core.metrics.catalogue import metric
+from gymlab.metrics.catalogue import metric
 from gymlab.runs import files
 from gymlab.trackers.crc32c import masked_crc32c
 from gymlab.trackers.sink import RunInfo

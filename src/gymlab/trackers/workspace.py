@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gymlab.core.metrics.catalogue import NAMESPACES
-from gymlab.core.metrics.metric import HEADLINE, Limits, Metric
+from gymlab.metrics.catalogue import NAMESPACES
+from gymlab.metrics.metric import HEADLINE, Limits, Metric
 
 AXIS = "vec_steps"
 VIEW_NAME = "nw-gymlab-v"  # W&B's own form of a saved view's name

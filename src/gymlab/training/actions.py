@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces as gym
 
 from gymlab.core.types import Array
-from gymlab.policies.heads import to_env
+from gymlab.networks.heads import to_env
 from gymlab.training.samples import Named, sampled
 
 MOST_COMPONENTS = 32  # of an action that are told one by one

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from gymlab.algorithms.base import Algorithm, Hyper, Metrics
-from gymlab.core.keys import stream_key
+from gymlab.core.jax_keys import stream_key
 from gymlab.core.types import Array, Decision, Rollout, Tree
-from gymlab.policies.normaliser import Normalising
-from gymlab.rollout import episodes
+from gymlab.networks.normalizer import Normalising
+from gymlab.training import episodes
 from gymlab.training.distributions import Layout, Subject, take
 from gymlab.training.state import Policy, Skipped, TrainState
 from gymlab.training.statistics import action_statistics, basic, reward_parts, reward_statistics

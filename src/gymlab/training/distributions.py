@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.algorithms.advantages import fold
 from gymlab.algorithms.base import ActorCriticAlgorithm, Algorithm
+from gymlab.algorithms.rollout_batch import fold
 from gymlab.core.histogram import Histogram
 from gymlab.core.types import Array, Masked, Rollout, Spaces, Tree
-from gymlab.policies.distributions import Bernoulli, Categorical, Distribution, Gaussian, MultiCategorical
-from gymlab.rollout.episodes import WINDOW, Episodes
+from gymlab.networks.distributions import Bernoulli, Categorical, Distribution, Gaussian, MultiCategorical
 from gymlab.training.actions import MOST_COMPONENTS, action_vectors, by_component, choices_taken
+from gymlab.training.episodes import WINDOW, Episodes
 from gymlab.training.observations import features, identical, observation_statistics
 from gymlab.training.samples import BINS, QUANTILES, SAMPLES, Named, chosen, histograms, quantiles, sampled
 from gymlab.training.weights import weight_norms, weight_samples

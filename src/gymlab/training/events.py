@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from gymlab.core.clock import Clock
 from gymlab.core.histogram import Histogram
-from gymlab.rollout.evaluate import Evaluation
+from gymlab.training.evaluation import Evaluation
 from gymlab.training.state import Policy
 
 EvaluationKind = Literal["periodic", "confirm", "final"]

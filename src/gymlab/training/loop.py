@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gymlab.core.clock import Clock
-from gymlab.core.turns import aside
+from gymlab.core.cooperative_lock import aside
 from gymlab.core.types import Array
-from gymlab.training.contract import Advanced, Program
 from gymlab.training.events import (
     Checkpointed,
     CheckpointKind,
@@ -29,9 +28,10 @@ from gymlab.training.events import (
     Updated,
     UpdateRow,
 )
-from gymlab.training.faults import NumericalFault
-from gymlab.training.rows import Row
+from gymlab.training.metric_vector import Row
+from gymlab.training.nonfinite import NumericalFault
 from gymlab.training.state import TrainState
+from gymlab.training.trainer import Advanced, Program
 
 WAIT_SECONDS = 0.05  # between two looks at whether a pause is over
 

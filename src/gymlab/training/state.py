@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gymlab.core.types import Array, Tree
-from gymlab.policies.normaliser import Normaliser
-from gymlab.rollout.state import GroupState
+from gymlab.networks.normalizer import Normaliser
+from gymlab.training.env_state import GroupState
 
 
 class Policy(NamedTuple):

@@ -9,7 +9,7 @@ from gymnasium import spaces as gym
 
 from gymlab.algorithms.base import Metrics
 from gymlab.core.types import Rollout
-from gymlab.policies.heads import to_env
+from gymlab.networks.heads import to_env
 
 # What algorithms measure that `metrics.statistics: basic` leaves out; not asked for, it is not computed.
 _DETAILS = ("opt/grad_norm/", "opt/grad_norm_clipped", "opt/loss/", "opt/advantage_", "opt/target_")

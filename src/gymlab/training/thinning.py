@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from gymlab.core.histogram import Histogram
-from gymlab.core.metrics.catalogue import metric
-from gymlab.core.metrics.metric import Fold
+from gymlab.metrics.catalogue import metric
+from gymlab.metrics.metric import Fold
 from gymlab.training.events import UpdateRow
 
 _JOINED: dict[Fold, Callable[[float, float], float]] = {

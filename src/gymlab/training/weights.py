@@ -7,7 +7,7 @@ import numpy as np
 
 from gymlab.algorithms.diagnostics import parts_of
 from gymlab.core.types import Array
-from gymlab.policies.flat import Params
+from gymlab.networks.flat import Params
 from gymlab.training.samples import BINS, Named, chosen
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError
 from gymlab.runs.control import ask_to_stop
-from gymlab.runs.lock import lock_holder
+from gymlab.runs.locks import lock_holder
 from gymlab.runs.logs import plain
 from gymlab.runs.paths import RunPaths
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.core.metrics.metric import UNBOUNDED, Limits
+from gymlab.metrics.metric import UNBOUNDED, Limits
 from gymlab.runs.histograms import Histograms
 from gymlab.web.series import Trace
 

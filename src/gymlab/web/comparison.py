@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gymlab.core.metrics.catalogue import written
-from gymlab.core.metrics.metric import counted, lasted
-from gymlab.runs import compare as comparing
-from gymlab.runs.facts import Facts, read_facts
-from gymlab.runs.sections import result_data, yes_or_no
+from gymlab.core.format import counted, lasted
+from gymlab.metrics.catalogue import written
+from gymlab.reports import compare as comparing
+from gymlab.reports.run_facts import Facts, read_facts
+from gymlab.reports.sections import result_data, yes_or_no
 from gymlab.web.view import RunView, plain_text
 
 _HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "env_steps", "time", "steps/s")

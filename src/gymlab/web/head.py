@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from gymlab.core.metrics.metric import counted, lasted
+from gymlab.core.format import counted, lasted
 from gymlab.runs import steering
 from gymlab.web import actions
 from gymlab.web.panels.alerts import COLORS

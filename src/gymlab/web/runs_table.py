@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gymlab.reports.sections import yes_or_no
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
-from gymlab.runs.sections import yes_or_no
 from gymlab.runs.status import read_record
 from gymlab.web.series import Stamp, stamp
 from gymlab.web.site import Site

@@ -11,11 +11,11 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.runs.facts import read_facts
+from gymlab.reports.run_facts import read_facts
+from gymlab.reports.sections import again
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths, valid_run_id
 from gymlab.runs.registry import Registry, read_note
-from gymlab.runs.sections import again
 from gymlab.runs.store import remove_run
 from gymlab.web.site import Site
 

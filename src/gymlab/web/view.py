@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from gymlab.alerts.alert import Alert, by_weight
-from gymlab.core.metrics.metric import Limits
+from gymlab.metrics.metric import Limits
+from gymlab.reports.report import bounds_json, bounds_of, report_json
 from gymlab.runs import steering
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
-from gymlab.runs.report import bounds_json, bounds_of, report_json
 from gymlab.runs.status import read_record, read_status
 from gymlab.web.series import RunSeries, Stamp, stamp
 

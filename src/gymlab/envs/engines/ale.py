@@ -15,11 +15,11 @@ from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.buffers import Buffers
-from gymlab.envs.catalogue import resolve_id
 from gymlab.envs.games.atari.console import DEFAULT_FRAMESKIP, parse
 from gymlab.envs.games.atari.pictures import PictureSettings
-from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
 from gymlab.envs.make import import_all, split_wrappers, time_limit
+from gymlab.envs.registry import resolve_id
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrappers import arguments, load_wrapper
 

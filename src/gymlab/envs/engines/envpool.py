@@ -19,9 +19,9 @@ from gymlab.core.errors import RunError, UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.buffers import Buffers
-from gymlab.envs.catalogue import resolve_id
-from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
 from gymlab.envs.make import import_all, make_bare, split_wrappers, time_limit
+from gymlab.envs.registry import resolve_id
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
 from gymlab.envs.settings import EnvSettings
 
 EXTRA = "engine: envpool needs an extra package: pip install 'gymlab[envpool]'"

@@ -7,11 +7,11 @@ from typing import Protocol
 import numpy as np
 
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.faults import Restarts
-from gymlab.envs.history import Progress, Restored, Snapshot, check_whole
+from gymlab.envs.errors import Restarts
 from gymlab.envs.make import import_all
+from gymlab.envs.replay_log import Progress, Restored, Snapshot, check_whole
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.slots import Factory, Slots
+from gymlab.envs.sync_vector import Factory, Slots
 
 
 class HostEngine(Protocol):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gymlab.core.arrays import where_rows
-from gymlab.core.keys import run_key
+from gymlab.core.jax_keys import run_key
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
 from gymlab.envs.ports.port import JaxEnv
 

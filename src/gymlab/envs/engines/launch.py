@@ -14,11 +14,11 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from typing import Any, NamedTuple
 
-from gymlab.core.children import child_environ
 from gymlab.core.errors import RunError, UserError
 from gymlab.envs.engines.worker import CLOSE
 from gymlab.envs.make import split_wrappers
 from gymlab.envs.settings import EnvSettings
+from gymlab.process.environ import child_environ
 
 GONE = (EOFError, OSError)  # what a dead process's line raises
 _PATIENCE_SECONDS = 2.0  # for workers to end by themselves

@@ -14,13 +14,13 @@ import numpy as np
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.buffers import Buffers
-from gymlab.envs.engines.crew import Crew, Lost
 from gymlab.envs.engines.launch import portable, usable_cores
 from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
-from gymlab.envs.faults import Fault, Restarts, Seeds
-from gymlab.envs.history import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode, part_of
+from gymlab.envs.engines.worker_pool import Crew, Lost
+from gymlab.envs.errors import Fault, Restarts, Seeds
 from gymlab.envs.make import import_all, make_bare
 from gymlab.envs.registration import registration
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode, part_of
 from gymlab.envs.settings import EnvSettings
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gymlab.core.errors import GymlabError
-from gymlab.envs.faults import EnvFault, Fault, Hung
+from gymlab.envs.errors import EnvFault, Fault, Hung
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.slots import Slots
+from gymlab.envs.sync_vector import Slots
 
 # One byte says what a message asks for.
 RESET, STEP, STEP_SOME, RESTORE, CLOSE = b"0", b"1", b"2", b"3", b"4"

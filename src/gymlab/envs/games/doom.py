@@ -22,8 +22,8 @@ from pydantic import Field
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
+from gymlab.envs.array_images import brightness, shrink
 from gymlab.envs.games.atari.console import parse
-from gymlab.envs.wrappers.images import brightness, shrink
 
 PACKAGE = "vizdoom.gymnasium_wrapper"
 _OURS = "gymlab.envs.games.doom:make_scenario"

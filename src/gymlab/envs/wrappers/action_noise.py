@@ -12,8 +12,8 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.wrappers.draws import normal, uniform
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.array_random import normal, uniform
+from gymlab.envs.transform import Plain
 
 
 class ActionNoise(Plain):

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number, parse_number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.reward_parts import add_part
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.reward_parts import add_part
+from gymlab.envs.transform import Plain
 
 
 def _parse(raw: Any) -> Any:

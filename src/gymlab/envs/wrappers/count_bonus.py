@@ -13,8 +13,8 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.reward_parts import add_part
-from gymlab.envs.wrappers.transform import Plain, bare, begins
+from gymlab.envs.reward_parts import add_part
+from gymlab.envs.transform import Plain, bare, begins
 
 _MOST_CELLS = 10**7
 

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.reward_parts import ENV
-from gymlab.envs.wrappers.transform import bare, seen
+from gymlab.envs.reward_parts import ENV
+from gymlab.envs.transform import bare, seen
 
 _ENTRY = "reward parts"
 

@@ -10,8 +10,8 @@ from pydantic import PrivateAttr
 
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.numbers import leaf_spaces, leaf_values, number_space, numbers
-from gymlab.envs.wrappers.transform import Plain, seen
+from gymlab.envs.array_numbers import leaf_spaces, leaf_values, number_space, numbers
+from gymlab.envs.transform import Plain, seen
 
 
 class Flatten(Plain):

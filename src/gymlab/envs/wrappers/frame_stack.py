@@ -12,7 +12,7 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.transform import Plain, bare, begins, inside
+from gymlab.envs.transform import Plain, bare, begins, inside
 
 
 class FrameStack(Plain):

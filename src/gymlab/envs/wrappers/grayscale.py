@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.images import brightness
-from gymlab.envs.wrappers.transform import Plain, seen
+from gymlab.envs.array_images import brightness
+from gymlab.envs.transform import Plain, seen
 
 
 class Grayscale(Plain):

@@ -12,7 +12,7 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.transform import Plain
 
 
 class MaskActions(Plain):

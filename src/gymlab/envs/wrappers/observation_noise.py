@@ -12,9 +12,9 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.draws import normal
-from gymlab.envs.wrappers.numbers import leaf_spaces, map_leaves
-from gymlab.envs.wrappers.transform import Plain, bare, begins, inside
+from gymlab.envs.array_numbers import leaf_spaces, map_leaves
+from gymlab.envs.array_random import normal
+from gymlab.envs.transform import Plain, bare, begins, inside
 
 
 class ObservationNoise(Plain):

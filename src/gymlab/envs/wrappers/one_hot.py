@@ -8,8 +8,8 @@ from pydantic import PrivateAttr
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.numbers import is_choice, leaf_spaces, map_leaves, map_spaces, number_space, numbers
-from gymlab.envs.wrappers.transform import Plain, seen
+from gymlab.envs.array_numbers import is_choice, leaf_spaces, map_leaves, map_spaces, number_space, numbers
+from gymlab.envs.transform import Plain, seen
 
 
 class OneHot(Plain):

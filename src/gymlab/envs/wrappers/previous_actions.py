@@ -11,8 +11,8 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.types import Array, Spaces, Tree, VecStep
-from gymlab.envs.wrappers.numbers import beside, is_vector, number_space, numbers, put_beside
-from gymlab.envs.wrappers.transform import Plain, begins, inside
+from gymlab.envs.array_numbers import beside, is_vector, number_space, numbers, put_beside
+from gymlab.envs.transform import Plain, begins, inside
 
 NAME = "previous_actions"
 

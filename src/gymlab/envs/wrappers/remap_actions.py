@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.transform import Plain
 
 
 class RemapActions(Plain):

@@ -12,8 +12,8 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.images import shrink
-from gymlab.envs.wrappers.transform import Plain, seen
+from gymlab.envs.array_images import shrink
+from gymlab.envs.transform import Plain, seen
 
 Side = Annotated[Count, Field(ge=1, le=4096)]
 Size = Annotated[tuple[Side, Side], BeforeValidator(lambda raw: raw if isinstance(raw, list | tuple) else (raw, raw))]

@@ -9,8 +9,8 @@ from pydantic import model_validator
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.reward_parts import ENV
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.reward_parts import ENV
+from gymlab.envs.transform import Plain
 
 
 class RewardWeights(Plain):

@@ -11,7 +11,7 @@ from pydantic import PrivateAttr, model_validator
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.transform import Plain, seen
+from gymlab.envs.transform import Plain, seen
 
 
 class ScaleObservation(Plain):

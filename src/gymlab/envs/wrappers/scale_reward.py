@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gymlab.core.clock import Number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.transform import Plain
+from gymlab.envs.transform import Plain
 
 
 class ScaleReward(Plain):

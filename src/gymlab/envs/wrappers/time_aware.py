@@ -10,8 +10,8 @@ from pydantic import PrivateAttr
 
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array, Spaces, Tree, VecStep
-from gymlab.envs.wrappers.numbers import beside, is_vector, put_beside
-from gymlab.envs.wrappers.transform import Plain, begins, inside
+from gymlab.envs.array_numbers import beside, is_vector, put_beside
+from gymlab.envs.transform import Plain, begins, inside
 
 NAME = "time"
 

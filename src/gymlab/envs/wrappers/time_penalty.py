@@ -9,8 +9,8 @@ from pydantic import Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.wrappers.reward_parts import add_part
-from gymlab.envs.wrappers.transform import Plain, begins
+from gymlab.envs.reward_parts import add_part
+from gymlab.envs.transform import Plain, begins
 
 
 class TimePenalty(Plain):

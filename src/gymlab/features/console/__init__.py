@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from gymlab.features.console.base import Console, first_line
+from gymlab.features.console.closed_output import Steady
 from gymlab.features.console.lines import JsonLines, Lines
 from gymlab.features.console.live import Live
-from gymlab.features.console.screen import understands_escapes
-from gymlab.features.console.steady import Steady
 from gymlab.features.console.view import snapshot
+from gymlab.terminal.screen import understands_escapes
 
 __all__ = ["Console", "first_line", "make_console", "snapshot"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from gymlab.core.metrics.metric import sized
+from gymlab.core.format import sized
 from gymlab.training.events import Feature
 
 

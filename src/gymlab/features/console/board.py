@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from gymlab.core.clock import short
-from gymlab.features.console.ansi import Line, Span
 from gymlab.features.console.lines import LINE_SECONDS
-from gymlab.features.console.screen import Screen, understands_escapes
 from gymlab.features.console.view import SEVERITY_STYLES, duration
+from gymlab.terminal.ansi import Line, Span
+from gymlab.terminal.screen import Screen, understands_escapes
 
 FRAME_SECONDS = 0.2
 _BAR = 12

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gymlab.core.metrics import catalogue
-from gymlab.core.metrics.metric import HEADLINE, Metric
-from gymlab.features.console.ansi import Line, Span, cropped, plain
 from gymlab.features.console.view import SEVERITY_STYLES, Finding, View, advice_line, known, snapshot
-from gymlab.runs.charts import sparkline
+from gymlab.metrics import catalogue
+from gymlab.metrics.metric import HEADLINE, Metric
+from gymlab.terminal.ansi import Line, Span, cropped, plain
+from gymlab.terminal.plots import sparkline
 
 PANEL = 66  # letters a table needs; wider terminals have several side by side
 GAP = 2

@@ -6,9 +6,9 @@ import json
 import time
 from typing import Any
 
-from gymlab.features.console.ansi import plain
 from gymlab.features.console.base import Console, first_line
 from gymlab.features.console.view import View, alert_line, evaluation_line
+from gymlab.terminal.ansi import plain
 from gymlab.training.events import (
     AlertCleared,
     AlertRaised,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from gymlab.core.clock import short
-from gymlab.features.console.ansi import Line, Span
 from gymlab.features.console.base import Console, first_line
 from gymlab.features.console.layout import Choice, frame, groups
-from gymlab.features.console.screen import Screen
 from gymlab.features.console.view import View, alert_line, duration, evaluation_line
+from gymlab.terminal.ansi import Line, Span
+from gymlab.terminal.screen import Screen
 from gymlab.training.events import (
     AlertCleared,
     AlertRaised,

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from gymlab.core.clock import Clock, short
-from gymlab.core.metrics import catalogue
-from gymlab.core.metrics.metric import Metric
-from gymlab.features.console.ansi import Line, Span, plain
+from gymlab.metrics import catalogue
+from gymlab.metrics.metric import Metric
+from gymlab.terminal.ansi import Line, Span, plain
 from gymlab.training.events import Evaluated, Event, Measured, Recorded, Updated
 
 SAMPLES = 40  # of the run so far that a history keeps at least, once there are so many

@@ -7,9 +7,9 @@ from typing import Any
 
 from nicegui import ui
 
-from gymlab.inspector.observation import value_at
 from gymlab.web.inspect.html import bars, bound, cell, number, table
-from gymlab.web.inspect.looking import Looking
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.workers.observation import value_at
 
 _OUTCOME = {
     "reward": "reward",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from gymlab.web.inspect.looking import Looking
+from gymlab.web.inspect.view_state import Looking
 
 
 class Pictures:

@@ -6,8 +6,8 @@ from typing import Any
 
 from nicegui import events, ui
 
-from gymlab.inspector.table import Table
-from gymlab.web.inspect.looking import Looking
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.workers.step_table import Table
 
 _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("value", (("value", "value"), ("return from here", "return_to_go"), ("baseline", "baseline"))),

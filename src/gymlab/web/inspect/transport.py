@@ -6,8 +6,8 @@ from typing import Any
 
 from nicegui import events, ui
 
-from gymlab.inspector.table import highest_surprise, lowest_value, next_event, reward_events
-from gymlab.web.inspect.looking import Looking
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.workers.step_table import highest_surprise, lowest_value, next_event, reward_events
 
 _SPEEDS = {2: "2 / s", 5: "5 / s", 10: "10 / s", 20: "20 / s"}
 # Keys in a field are the field's; a button that has the focus keeps its space bar. Arrows must not scroll the page.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.metrics.catalogue import metric, ordered
-from gymlab.core.metrics.metric import UNBOUNDED
+from gymlab.metrics.catalogue import metric, ordered
+from gymlab.metrics.metric import UNBOUNDED
 from gymlab.runs.curves import AXES
 from gymlab.runs.registry import Registry
 from gymlab.web.charts import Look, Plot, line_chart

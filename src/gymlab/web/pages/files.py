@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gymlab.core.errors import GymlabError
-from gymlab.runs.clips import scan
+from gymlab.runs.films import scan
 from gymlab.runs.metrics import MetricsReader
 from gymlab.web.site import Site
 

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.inspector.client import Inspector
-from gymlab.inspector.table import episode_text
 from gymlab.runs.registry import Registry
-from gymlab.web.bundle import episode_bundle
 from gymlab.web.frame import frame
-from gymlab.web.inspect.asking import Asking
-from gymlab.web.inspect.desk import Desk, desk_of
+from gymlab.web.inspect.attribution import Mattering
+from gymlab.web.inspect.episode_form import Asking
 from gymlab.web.inspect.html import STYLE
-from gymlab.web.inspect.looking import Looking
-from gymlab.web.inspect.mattering import Mattering
 from gymlab.web.inspect.numbers import Decision, Observation, Outcome, Summary
 from gymlab.web.inspect.pictures import Pictures
-from gymlab.web.inspect.supposing import EditedObservation, ForcedAction
 from gymlab.web.inspect.timeline import TimeLine
 from gymlab.web.inspect.transport import Transport
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.what_if import EditedObservation, ForcedAction
+from gymlab.web.inspect.worker_limit import Desk, desk_of
 from gymlab.web.panels.review import Review
+from gymlab.web.run_prompt import episode_bundle
 from gymlab.web.site import Site
+from gymlab.web.workers.client import Inspector
+from gymlab.web.workers.step_table import episode_text
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.playground.client import Playground
 from gymlab.web.frame import frame
-from gymlab.web.inspect.desk import desk_of
-from gymlab.web.playground.lesson import Lesson
+from gymlab.web.inspect.worker_limit import desk_of
+from gymlab.web.playground.controls import Lesson
 from gymlab.web.site import Site
+from gymlab.web.workers.playground_client import Playground
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.metrics.catalogue import ordered
+from gymlab.metrics.catalogue import ordered
 from gymlab.runs.metrics import MetricsReader
 from gymlab.web.charts import heat_map
 from gymlab.web.drawing import draw, empty_chart, text_of

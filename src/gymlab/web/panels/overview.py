@@ -7,11 +7,11 @@ from asyncio import to_thread
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.metrics.metric import counted, sized
-from gymlab.runs import sections
+from gymlab.core.format import counted, sized
+from gymlab.reports import sections
+from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.checkpoints import size_in_bytes
-from gymlab.runs.clips import scan
-from gymlab.runs.facts import Facts, read_facts
+from gymlab.runs.films import scan
 from gymlab.web.charts import bars
 from gymlab.web.selection import copy, reproduce
 from gymlab.web.series import Stamp

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gymlab.core.metrics.catalogue import metric
-from gymlab.core.metrics.metric import UNBOUNDED
+from gymlab.metrics.catalogue import metric
+from gymlab.metrics.metric import UNBOUNDED
 from gymlab.web.charts import Look, Plot
 from gymlab.web.series import Trace, smoothed
 from gymlab.web.view import RunView

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.bundle import run_bundle
-from gymlab.web.endpoint import configured, stream
+from gymlab.web.llm_endpoint import configured, stream
+from gymlab.web.run_prompt import run_bundle
 from gymlab.web.selection import copy, told
 from gymlab.web.view import RunView, plain_text
 

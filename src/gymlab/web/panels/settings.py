@@ -8,8 +8,8 @@ from typing import Any
 
 from nicegui import ui
 
-from gymlab.runs.report import report_json
-from gymlab.runs.sections import changed_settings
+from gymlab.reports.report import report_json
+from gymlab.reports.sections import changed_settings
 from gymlab.runs.status import read_record
 from gymlab.web.actions import recipe_settings
 from gymlab.web.view import RunView, plain_text

@@ -11,7 +11,7 @@ import numpy as np
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.metrics.catalogue import ordered, written
+from gymlab.metrics.catalogue import ordered, written
 from gymlab.runs import steering
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics import MetricsReader

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.playground.client import Playground
+from gymlab.web.workers.playground_client import Playground
 
 _PICTURES_PER_SECOND = 20
 

@@ -1,0 +1,90 @@
+"""Values to try, worked out from what a recipe has: a schedule keeps its shape, a number stays short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymlab.alerts.context import Case
+from gymlab.alerts.rule import Advice
+from gymlab.core.clock import parse_number
+
+
+def scaled(written: Any, factor: float) -> Any:
+    """A number or a schedule, as written in a recipe, times a factor. What is neither comes back as it is."""
+    if isinstance(written, str) and written.startswith("lin_"):
+        return f"lin_{_short(parse_number(written[4:]), factor)}"
+    if isinstance(written, Mapping):
+        scaled_keys = ("start", "end", "min")
+        inner = {key: scaled(value, factor) if key in scaled_keys else value for key, value in written.items()}
+        return inner | ({"points": scaled(written["points"], factor)} if "points" in written else {})
+    if isinstance(written, list | tuple):
+        return [[at, scaled(value, factor)] for at, value in written]
+    number = parse_number(written)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return written
+    return _short(number, factor)
+
+
+def _short(value: float, factor: float) -> float | int:
+    """Two digits: more would pretend to know better. A whole number times a whole number is exact."""
+    if isinstance(value, int) and float(factor).is_integer():
+        return value * int(factor)
+    product = float(f"{value * factor:.2g}")
+    return int(product) if product.is_integer() and abs(product) >= 1 else product
+
+
+def changed(case: Case, key: str, value: Any) -> dict[str, Any]:
+    """An override, unless it would change nothing."""
+    full = key if "." in key or key in case.settings else case.key(key)
+    return {} if value == case.settings.get(full, value if value is None else object()) else {full: value}
+
+
+def times(case: Case, leaf: str, factor: float, *, most: float | None = None) -> dict[str, Any]:
+    """One of the algorithm's numbers times a factor, and at most `most`; {} where it is not set or is 0."""
+    high = case.number(leaf)
+    if not high:
+        return {}
+    wanted = high * factor if most is None else min(high * factor, most)
+    return changed(case, leaf, scaled(case.written(leaf), wanted / high))
+
+
+def advice(text: str, *overrides: dict[str, Any]) -> Advice:
+    """The text, with what to try at its end."""
+    merged = {key: value for part in overrides for key, value in part.items()}
+    tried = ", ".join(f"{key}={_written(value)}" for key, value in merged.items())
+    return Advice(f"{text} Try {tried}." if tried else text, merged)
+
+
+def lower_rate(case: Case, factor: float) -> dict[str, Any]:
+    """A smaller learning rate; one that is far beyond what Adam can stand comes down to what it can."""
+    high, written = case.number("learning_rate") or 0.0, case.written("learning_rate")
+    if high > 5e-3 and isinstance(written, list):  # some of its points may be sound
+        return changed(
+            case,
+            "learning_rate",
+            [[at, min(value, 1e-3) if isinstance(value, float) else value] for at, value in written],
+        )
+    return times(case, "learning_rate", factor, most=1e-3 if high > 5e-3 else None)
+
+
+def higher_rate(case: Case, factor: float) -> dict[str, Any]:
+    """A larger learning rate, no higher than is usual; one that is next to nothing goes up to what is usual at once."""
+    high = case.number("learning_rate") or 0.0
+    if high >= 1e-3:
+        return times(case, "learning_rate", min(factor, 3.0))
+    return times(case, "learning_rate", 3e-4 / high if 0 < high < 3e-5 else factor, most=1e-3)
+
+
+def batch_sizes(case: Case) -> int | None:
+    """Twice the minibatch, where that still divides the rollout."""
+    size, samples = case.number("batch_size"), case.samples
+    if size is None or samples is None or size < 1 or samples % int(2 * size):
+        return None
+    return int(2 * size)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "").replace(" ", "")

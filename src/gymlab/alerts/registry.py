@@ -1,0 +1,108 @@
+"""Every rule of the lab: the general ones, and those that belong to an algorithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gymlab.alerts import impossible_values, network, outcome, policy, start, value
+from gymlab.alerts.context import Case
+from gymlab.alerts.custom import parse_rules
+from gymlab.alerts.overrides import advice, changed
+from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
+from gymlab.core.errors import suggestion
+from gymlab.metrics.bounds import Context
+
+
+def _stale(row: Row, memory: Memory, case: Case) -> Judged | None:
+    share = row.metrics["roll/stale_fraction"]
+    if math.isnan(share) or row.metrics["roll/used_transitions"] == 0:
+        return None
+    return Judged(
+        Evidence(
+            "roll/stale_fraction",
+            f"{share:.0%} of the transitions used were chosen by an older policy",
+            {"share": share},
+        )
+        if share > 0.8
+        else None
+    )
+
+
+def _longer_rollouts(case: Case, evidence: Evidence) -> Advice:
+    limit, steps = case.context.max_episode_steps, case.number("n_steps") or 0
+    return advice(
+        "Rollouts as long as an episode are all of one policy.",
+        changed(case, "n_steps", int(min(limit, 4 * steps))) if limit and steps and limit > steps else {},
+    )
+
+
+STALE = Rule(
+    "stale-transitions", "info", "most of what is learnt from is old",
+    "Episodes span so many rollouts that four in five transitions were chosen by an older policy: the gradient is of "
+    "a policy that no longer is.",
+    ("roll/stale_fraction", "roll/used_transitions"), _stale, _longer_rollouts, raise_after=8, of=10, after=0.1,
+)  # fmt: skip
+
+GENERAL: tuple[Rule, ...] = (
+    *start.RULES,
+    policy.ENTROPY_COLLAPSE,
+    policy.ENTROPY_STUCK,
+    *value.RULES,
+    *network.RULES,
+    *outcome.RULES,
+    *impossible_values.RULES,
+)
+_ONE_STEP = (policy.kl_high("opt/kl"), policy.kl_low("opt/kl", 1e-7))
+OF_ALGORITHM: dict[str, tuple[Rule, ...]] = {
+    "ppo": (
+        policy.kl_high("opt/approx_kl"),
+        policy.kl_low("opt/approx_kl", 1e-5),
+        policy.CLIP_FRACTION_HIGH,
+        policy.KL_STOPS,
+    ),
+    "a2c": _ONE_STEP,
+    "reinforce": (*_ONE_STEP, STALE),
+}
+
+
+def rules_for(algorithms: Iterable[str], own: Sequence[Rule] = (), off: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """The rules of a run, by id: general ones, those of the first known algorithm named, the user's `own`.
+
+    `algorithms` are an algorithm's name and the names of those it extends. A rule of the user's takes the place of one
+    with the same id.
+    """
+    named = next((OF_ALGORITHM[name] for name in algorithms if name in OF_ALGORITHM), ())
+    found = {rule.id: rule for rule in (*GENERAL, *named, *own)}
+    return tuple(rule for name, rule in sorted(found.items()) if name not in off)
+
+
+def rules_of(settings: Mapping[str, Any], algorithms: Iterable[str] | None = None) -> tuple[Rule, ...]:
+    """The rules of a run by its flat settings, as its recipe has them; user algorithms count as general."""
+    own = [rule.rule() for rule in parse_rules(settings.get("alerts.rules") or [])]
+    off = [str(name) for name in settings.get("alerts.off") or []]
+    return rules_for([Case(Context(settings=settings)).algorithm] if algorithms is None else algorithms, own, off)
+
+
+def check_off(off: Iterable[str], own: Iterable[str]) -> None:
+    """ValueError where one of these is no alert."""
+    everything = [*names(), *own]
+    for name in off:
+        if name not in everything:
+            raise ValueError(f"unknown alert '{name}': {suggestion(name, everything)}")
+
+
+def all_rules() -> list[tuple[Rule, tuple[str, ...]]]:
+    """Every rule that ships, by id, with the algorithms it is for: none where it is for all."""
+    found: dict[str, tuple[Rule, tuple[str, ...]]] = {rule.id: (rule, ()) for rule in GENERAL}
+    for algorithm, rules in OF_ALGORITHM.items():
+        for rule in rules:
+            known, others = found.get(rule.id, (rule, ()))
+            found[rule.id] = known, (*others, algorithm)
+    return [found[name] for name in sorted(found)]
+
+
+def names() -> list[str]:
+    """The ids of all rules that ship."""
+    return [rule.id for rule, _ in all_rules()]

@@ -1,0 +1,1 @@
+"""Sets of runs under one executor: seeds, comparisons, results tables, sweeps, queues."""

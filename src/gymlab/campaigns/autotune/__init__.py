@@ -1,0 +1,1 @@
+"""Autotune: a search for better settings within a time limit, confirmed on fresh seeds."""

@@ -1,0 +1,94 @@
+"""The same work for Stable-Baselines3: a recipe's PPO in the peer's words, measured in the peer's own venv."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gymlab.algorithms.ppo import PPOSettings
+from gymlab.campaigns.bench.ours import Measured
+from gymlab.campaigns.bench.process import follow
+from gymlab.core.errors import UserError
+from gymlab.core.schedules import Schedule
+from gymlab.recipes.schema import Recipe
+
+SCRIPT = Path(__file__).with_name("peer_script.py")
+_NAMES = {
+    "learning_rate": "learning_rate", "gamma": "gamma", "entropy_coef": "ent_coef", "value_coef": "vf_coef",
+    "max_grad_norm": "max_grad_norm", "gae_lambda": "gae_lambda", "clip_range": "clip_range",
+    "epochs": "n_epochs", "normalize_advantage": "normalize_advantage",
+    "target_kl": "target_kl",
+}  # fmt: skip
+_SCHEDULED = ("learning_rate", "clip_range")  # what the peer takes as a function
+
+
+@dataclass(frozen=True)
+class Work:
+    """What `peer_script.py` is given. A setting is a number or `{"linear": start}`."""
+
+    env: str
+    n_envs: int
+    steps: int
+    settings: dict[str, Any]
+    network: dict[str, Any] = field(default_factory=dict)  # the peer's policy_kwargs
+    peer: str = "sb3"
+    pictures: bool = False
+    processes: bool = False
+
+
+def same_work(recipe: Recipe, steps: int) -> Work:
+    """A recipe's training in the peer's words. UserError where the peer cannot do the same."""
+    missing = _missing(recipe)
+    if missing:
+        raise UserError(
+            f"{recipe.name} cannot be given to the peer as it is: {', '.join(missing)}. "
+            "Leave --peer out, or compare CartPole-v1:ppo or LunarLander-v3:ppo."
+        )
+    chosen = recipe.algorithm.settings
+    assert isinstance(chosen, PPOSettings)
+    settings = {theirs: _value(ours, getattr(chosen, ours)) for ours, theirs in _NAMES.items()}
+    settings |= {"n_steps": recipe.n_steps, "batch_size": chosen.minibatch_size(recipe.n_envs * recipe.n_steps)}
+    hidden = list(recipe.policy.hidden)
+    network = {
+        "net_arch": {"pi": hidden, "vf": list(recipe.policy.value_hidden or hidden)},
+        "activation_fn": recipe.policy.activation,
+    }
+    return Work(str(recipe.env.id), recipe.n_envs, steps, settings, network)
+
+
+def _missing(recipe: Recipe) -> list[str]:
+    """What of a recipe the script has no words for."""
+    chosen, normalize = recipe.algorithm, recipe.normalize
+    found = {
+        f"algorithm {chosen.name}": chosen.name != "ppo",
+        "env.wrappers": bool(recipe.env.wrappers),
+        "env.kwargs": bool(recipe.env.kwargs),
+        "normalize": bool(normalize.obs or normalize.reward),
+        "policy.encoder": recipe.policy.encoder is not None,
+        "policy.shared": recipe.policy.shared,
+        f"policy.activation={recipe.policy.activation}": recipe.policy.activation not in ("tanh", "relu"),
+        f"env {recipe.env.id}": ":" in str(recipe.env.id) or "/" in str(recipe.env.id),
+    }
+    return [name for name, stands in found.items() if stands]
+
+
+def _value(name: str, setting: Any) -> Any:
+    if not isinstance(setting, Schedule):
+        return setting
+    if not setting.varies:
+        return setting.start
+    straight = setting.shape == "linear" and (setting.begin, setting.finish, setting.end) == (0.0, 1.0, 0.0)
+    if not straight or setting.points or name not in _SCHEDULED:
+        raise UserError(f"{name}: the peer knows constants and, for {' and '.join(_SCHEDULED)}, lines to 0")
+    return {"linear": setting.start}
+
+
+def measure(python: Path, work: Work) -> Measured:
+    """One training of the peer's, in a process of its own."""
+    command = [str(python), str(SCRIPT), json.dumps(asdict(work))]
+    followed = follow(command, Path.cwd(), {**os.environ, "JAX_PLATFORMS": "cpu"})
+    found: Measured = json.loads(followed.lines[-1][1])
+    return {**found, "whole_process_seconds": followed.seconds, "peak_mb": followed.peak_mb}

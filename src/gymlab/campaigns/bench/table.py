@@ -1,0 +1,43 @@
+"""What was measured, as medians with the lowest and the highest."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from gymlab.campaigns.bench.ours import Measured
+
+COLUMNS = {
+    "steps_per_second": ("env steps/s", ",.0f"), "first_update_seconds": ("first update, s", ".1f"),
+    "exit_seconds": ("last evaluation to end, s", ".2f"), "evaluation_seconds": ("evaluating, s", ".1f"),
+    "whole_process_seconds": ("whole process, s", ".1f"), "peak_mb": ("peak MB", ",.0f"),
+}  # fmt: skip
+
+
+def middle(repeats: Sequence[Measured], key: str) -> float | None:
+    """The median of what was measured under `key`; None where nothing was."""
+    found = [each[key] for each in repeats if key in each]
+    return statistics.median(found) if found else None
+
+
+def lines(measured: Mapping[str, Sequence[Measured]]) -> list[str]:
+    """A row per system."""
+    names = list(measured)
+    width = max(len(name) for name in names) + 2
+    head = " " * width + "".join(f"{title:>27}" if key == "steps_per_second" else f"{title:>{len(title) + 2}}"
+                                 for key, (title, _) in COLUMNS.items())  # fmt: skip
+    rows = [head]
+    for name in names:
+        row = f"{name:<{width}}"
+        for key, (title, form) in COLUMNS.items():
+            value = middle(measured[name], key)
+            if key == "steps_per_second":
+                row += f"{_spread([each[key] for each in measured[name]]):>27}"
+            else:
+                row += f"{'-' if value is None else format(value, form):>{len(title) + 2}}"
+        rows.append(row)
+    return rows
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):,.0f} [{min(values):,.0f}, {max(values):,.0f}]"

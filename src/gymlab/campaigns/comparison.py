@@ -1,0 +1,181 @@
+"""Two sets of runs against each other: what differs, with intervals, and a verdict that claims no more than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gymlab.campaigns.benchmark_table.record import Record
+from gymlab.core.format import counted
+from gymlab.core.statistics import Estimate, difference, estimate, probability_of_improvement
+
+LEAST_SEEDS = 3  # below this an interval from resampling seeds means nothing
+
+
+class Side(NamedTuple):
+    """What is compared: a name and its runs."""
+
+    label: str
+    records: tuple[Record, ...]
+
+
+class Contrast(NamedTuple):
+    """One quantity on both sides. `gain` is how much better B is, in the quantity's own unit."""
+
+    name: str
+    a: Estimate
+    b: Estimate
+    gain: Estimate
+    better_b: float  # how often a run of B beats one of A
+    enough: bool  # seeds, to say anything
+    steps: bool = False  # the quantity counts steps: fewer are better
+
+    def told(self, found: Estimate) -> str:
+        """An estimate of this quantity for people."""
+        low, high = counted(found.low), counted(found.high)
+        return f"{counted(found.value)} [{low}, {high}]" if self.steps else str(found)
+
+    @property
+    def shown(self) -> bool:
+        """Whether a difference is shown: its interval lies on one side of zero."""
+        return self.enough and (self.gain.low > 0 or self.gain.high < 0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "a": self.a._asdict(),
+            "b": self.b._asdict(),
+            "gain": self.gain._asdict(),
+            "probability_of_improvement": self.better_b,
+            "difference_shown": self.shown,
+        }
+
+
+def contrast(name: str, a: Sequence[float], b: Sequence[float], *, steps: bool = False) -> Contrast:
+    """B against A; of steps fewer are better, of all else more."""
+    gain = difference(a, b) if steps else difference(b, a)
+    wins = probability_of_improvement(a, b) if steps else probability_of_improvement(b, a)
+    return Contrast(name, estimate(a), estimate(b), gain, wins, min(len(a), len(b)) >= LEAST_SEEDS, steps)
+
+
+def scores(side: Side, judged: str = "greedy") -> list[float]:
+    return [record.score(judged) for record in side.records]
+
+
+def threshold_of(sides: Sequence[Side], given: float | None) -> float | None:
+    """The threshold that both sides are timed to: the one given, else theirs, where they have one and the same."""
+    if given is not None:
+        return given
+    known = {record.threshold for side in sides for record in side.records}
+    return known.pop() if len(known) == 1 else None
+
+
+def steps_to(record: Record, threshold: float, horizon: int) -> int | None:
+    """env_steps to the first of the run's own evaluations at the threshold; None where none was within the horizon."""
+    reached = next((steps for steps, value in record.curve if value >= threshold), None)
+    return reached if reached is not None and reached <= horizon else None
+
+
+class Comparison(NamedTuple):
+    """Everything `gymlab compare` says."""
+
+    a: Side
+    b: Side
+    score: Contrast
+    auc: Contrast | None
+    steps: Contrast | None
+    threshold: float | None
+    reached: tuple[int, int]  # runs of each side that came to the threshold
+    notes: tuple[str, ...]
+
+
+def compare(a: Side, b: Side, *, threshold: float | None = None, judged: str = "greedy") -> Comparison:
+    """B against A, by score, by the area under the curve and by steps to a threshold."""
+    goal = threshold_of((a, b), threshold)
+    every = [*a.records, *b.records]
+    horizon = min(record.horizon for record in every)
+    steps, reached = None, (0, 0)
+    if goal is not None:
+        timed = [[steps_to(record, goal, horizon) for record in side.records] for side in (a, b)]
+        reached = (len(timed[0]) - timed[0].count(None), len(timed[1]) - timed[1].count(None))
+        if any(reached):
+            values = [[float(horizon if step is None else step) for step in side] for side in timed]
+            steps = contrast("steps to threshold", *values, steps=True)
+    areas = [[record.auc for record in side.records if record.auc is not None] for side in (a, b)]
+    same = len({record.horizon for record in every}) == 1 and all(areas)
+    area = contrast("mean return over training", *areas) if same else None
+    found = contrast("score", scores(a, judged), scores(b, judged))
+    return Comparison(a, b, found, area, steps, goal, reached, tuple(_notes(a, b)))
+
+
+def _notes(a: Side, b: Side) -> list[str]:
+    every = [*a.records, *b.records]
+    told = []
+    envs = {record.recipe.rpartition(":")[0] for record in every}
+    if len(envs) > 1:
+        told.append(f"different envs ({', '.join(sorted(envs))}): their returns do not compare")
+    if len({record.budget for record in every}) > 1:
+        told.append("different budgets: steps beyond the smaller one are not counted")
+    open_ends = [record.run_id for record in every if record.status != "finished"]
+    if open_ends:
+        told.append(f"not at their end: {', '.join(open_ends)}")
+    fewest = min(len(a.records), len(b.records))
+    if fewest < 5:
+        told.append(f"{fewest} seed{'s' * (fewest > 1)} a side: intervals from so few are too narrow; 5 are usual")
+    return told
+
+
+def verdict(found: Contrast, a: str, b: str) -> str:
+    """One sentence; a difference whose interval holds zero is never claimed."""
+    if not found.enough:
+        return f"{found.name}: too few runs to say, {LEAST_SEEDS} a side are the least"
+    if not found.shown:
+        return f"{found.name}: no difference is shown, the 95 % interval holds zero"
+    better, worse, by = (b, a, found.gain) if found.gain.low > 0 else (a, b, _turned(found.gain))
+    return f"{found.name}: {better} is better than {worse} by {found.told(by)} (95 %)"
+
+
+def _turned(found: Estimate) -> Estimate:
+    return Estimate(-found.value, -found.high, -found.low)
+
+
+def page(found: Comparison) -> list[str]:
+    """The comparison as text."""
+    from gymlab.reports.sections import columns
+
+    contrasts = [part for part in (found.score, found.auc, found.steps) if part is not None]
+    rows: list[tuple[str, ...]] = [("", "A", "B", "B better by", "P(B better)")]
+    rows += [(part.name, *map(part.told, (part.a, part.b, part.gain)), f"{part.better_b:.2f}") for part in contrasts]
+    lines = [f"A: {found.a.label} ({len(found.a.records)} runs)", f"B: {found.b.label} ({len(found.b.records)} runs)"]
+    lines += ["", *columns(rows, right=range(1, 5)), ""]
+    if found.threshold is not None:
+        reached = " and ".join(
+            f"{count} of {len(side.records)} runs of {name}"
+            for count, side, name in zip(found.reached, (found.a, found.b), "AB", strict=True)
+        )
+        cut = counted(min(record.horizon for record in (*found.a.records, *found.b.records)))
+        lines.append(f"threshold {found.threshold:g}: {reached} came to it; one that did not counts as {cut} steps")
+    lines += [f"note: {note}" for note in found.notes]
+    return [*lines, *(verdict(part, "A", "B") for part in contrasts)]
+
+
+def data(found: Comparison) -> dict[str, Any]:
+    """The same for programs."""
+    sides = {
+        name: {
+            "label": side.label,
+            "runs": [record.run_id for record in side.records],
+            "scores": scores(side),
+            "steps_to_threshold": [record.steps_to_threshold for record in side.records],
+        }
+        for name, side in (("a", found.a), ("b", found.b))
+    }
+    return {
+        **sides,
+        "score": found.score.as_json(),
+        "auc": None if found.auc is None else found.auc.as_json(),
+        "steps_to_threshold": None if found.steps is None else found.steps.as_json(),
+        "threshold": found.threshold,
+        "reached": list(found.reached),
+        "notes": list(found.notes),
+        "verdicts": [verdict(part, "A", "B") for part in (found.score, found.auc, found.steps) if part is not None],
+    }

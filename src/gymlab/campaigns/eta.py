@@ -1,0 +1,64 @@
+"""How long it will take: env steps still to do over the speed that such runs had or have."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gymlab.campaigns.executors.processes import Job
+from gymlab.core.format import lasted
+from gymlab.runs.registry import Registry
+from gymlab.runs.status import read_status
+
+_TELLING = 0.05  # of the budget: before, compiling is most of the time
+
+
+class Left(NamedTuple):
+    """Seconds of work, and how many jobs nothing is known of."""
+
+    seconds: float
+    unknown: int
+
+    def told(self, width: int) -> str:
+        """For people: `about 5:03`, `at least 0:30 (2 runs of unknown speed)`."""
+        time = lasted(max(self.seconds / max(width, 1), 1.0))
+        if not self.unknown:
+            return f"about {time}"
+        unknown = f"{self.unknown} run{'s' * (self.unknown > 1)} of unknown speed"
+        return f"at least {time} ({unknown})" if self.seconds else unknown
+
+
+def known_speeds(runs_root: Path) -> dict[str, float]:
+    """env_steps per second of past runs, by recipe: the median."""
+    found: dict[str, list[float]] = {}
+    for entry in Registry(runs_root).runs():
+        steps, seconds = entry.get("env_steps"), entry.get("seconds")
+        if isinstance(steps, int | float) and isinstance(seconds, int | float) and seconds > 1:
+            found.setdefault(str(entry.get("name")), []).append(steps / seconds)
+    return {name: statistics.median(speeds) for name, speeds in found.items()}
+
+
+def steps_done(job: Job) -> tuple[int, float]:
+    """env_steps and seconds of training so far."""
+    clock = read_status(job.paths).get("clock") if job.paths.exists else None
+    if not isinstance(clock, dict):
+        return 0, 0.0
+    return int(clock.get("env_steps", 0)), float(clock.get("seconds", 0.0))
+
+
+def left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> Left:
+    """What is left of some jobs; once it is known, a run's own speed counts before that of its recipe."""
+    seconds, unknown = 0.0, 0
+    for job in jobs:
+        if job.trial is None:
+            continue
+        done, spent = steps_done(job)
+        begun = done >= _TELLING * job.trial.budget_env_steps and spent > 0
+        speed = done / spent if begun else speeds.get(job.trial.recipe.name)
+        if speed is None:
+            unknown += 1
+        else:
+            seconds += max(job.trial.budget_env_steps - done, 0) / speed
+    return Left(seconds, unknown)

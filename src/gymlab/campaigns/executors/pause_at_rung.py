@@ -1,0 +1,46 @@
+"""A member's feature that lets it train only so far: to a rung, or until something critical is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymlab.session.build import Parts
+from gymlab.training.events import AlertRaised, Control, Evaluated, EvaluationWanted, Event, Feature, Started, Updated
+
+AT_RUNG = "reached a rung"
+RULED_OUT = "ruled out by"
+
+
+class Leash(Feature):
+    """Has the policy evaluated once `pause_at` env steps are done, then ends the session, to be gone on with.
+
+    Both are decided by clocks and metrics alone: the same run is stopped at the same update, whenever it is trained.
+    """
+
+    name = "leash"
+
+    def __init__(self, pause_at: int | None, *, stop_sick: bool) -> None:
+        self._pause_at, self._stop_sick = pause_at, stop_sick
+        self._last_update: int | None = None
+        self._asked = False
+
+    def announce(self, parts: Parts, _notes: list[str]) -> None:
+        """Compiled calls of many updates must end where it stops."""
+        if self._pause_at is not None:
+            self._last_update = -(-self._pause_at // (parts.recipe.n_envs * parts.recipe.n_steps))
+
+    def due(self, updates: int) -> int | None:
+        return self._last_update if self._last_update is not None and updates < self._last_update else None
+
+    def __call__(self, event: Event, control: Control) -> None:
+        if isinstance(event, AlertRaised):
+            alert: Any = event.alert
+            if self._stop_sick and str(alert.severity) == "critical":
+                control.request_stop(f"{RULED_OUT} {alert.id}", unfinished=True)
+        elif self._pause_at is None or event.clock.env_steps < self._pause_at:
+            return
+        elif isinstance(event, Started | Updated) and not self._asked:  # a signal may have cut the evaluation short
+            self._asked = True
+            control.emit(EvaluationWanted(event.clock, "periodic"))
+        elif isinstance(event, Evaluated) and self._asked:
+            control.request_stop(AT_RUNG, unfinished=True)

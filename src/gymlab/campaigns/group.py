@@ -1,0 +1,249 @@
+"""A group of runs from its first member to its summary: by a pool of processes, or by one vmapped program."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from gymlab.campaigns.executors.protocol import (
+    Alerted,
+    Began,
+    Failed,
+    Finished,
+    NotBegun,
+    Progressed,
+    Report,
+    Scored,
+    Task,
+    report_fields,
+)
+from gymlab.campaigns.summary import Ending, Summary, by_variation, read_ending, score_json, summarize, told
+from gymlab.core.errors import UserError
+from gymlab.core.statistics import estimate
+from gymlab.envs.registration import registration
+from gymlab.features.console.board import Board, make_board
+from gymlab.recipes.resolve import amend
+from gymlab.recipes.schema import Recipe
+from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.runs.groups import Group, Member, read_group, write_group
+from gymlab.runs.paths import RunPaths, new_run_id, run_paths
+from gymlab.runs.status import read_status
+from gymlab.session.compile_cache import shape_of
+from gymlab.session.signals import watch_signals
+
+_SHORT_NAME = 24  # letters of a recipe's name in a group's: members' ids are longer still
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a session is told beside the group."""
+
+    command: tuple[str, ...] = ()
+    wandb: str | None = None
+    tensorboard: bool = False
+    output: str = "people"
+    notes: tuple[str, ...] = ()  # of the recipe, shown first
+    overrides: tuple[str, ...] = ()  # the following are for members that go on
+    budget: str | None = None
+    full_budget: bool = False
+    reschedule: bool = False
+
+
+@dataclass
+class Outcome:
+    """How a session of a group ended."""
+
+    group: Group
+    endings: list[Ending]
+    summary: Summary
+    exit_code: int
+    failures: dict[str, str] = field(default_factory=dict)  # run id -> message
+
+    def lines(self) -> list[str]:
+        failed = [f"{run_id}: {message}" for run_id, message in self.failures.items()]
+        return [*failed, *told(self.group, self.endings, self.summary)]
+
+    def as_json(self) -> dict[str, Any]:
+        members = [e.as_json() | {"error": self.failures.get(e.member.run_id)} for e in self.endings]
+        facts = {"group": self.group.name, "how": self.group.how, "members": members, **self.summary.as_json()}
+        variations = by_variation(self.endings)
+        if len(variations) > 1:
+            scores = {label: [e.score for e in varied if e.score is not None] for label, varied in variations.items()}
+            facts["variations"] = {label: score_json(estimate(s)) if s else None for label, s in scores.items()}
+        return facts
+
+
+def make_group(
+    recipe: Recipe, seeds: Sequence[int], variations: Sequence[tuple[str, ...]], *, name: str | None, how: str
+) -> Group:
+    """Every variation with every seed. Nothing is written yet."""
+    name = name or new_run_id(recipe.name[:_SHORT_NAME])
+    members = []
+    for index, overrides in enumerate(variations or [()]):
+        prefix = f"{name}-v{index}" if len(variations) > 1 else name
+        members += [Member(f"{prefix}-s{seed}", seed, overrides) for seed in seeds]
+    return Group(name, recipe.name, kept_recipe(recipe), how, tuple(members))
+
+
+def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, wishes: Wishes) -> list[Task]:
+    """A task per member that has not begun. Says what is wrong before anything is made."""
+    registered, tasks = registration(recipe.env.id), []
+    recipes = {overrides: amend(recipe, overrides) for overrides in {member.overrides for member in group.members}}
+    if group.how == "vmap":
+        check_alike(recipe, recipes)
+    for member in members:
+        if run_paths(runs_root, member.run_id).root.exists():
+            raise UserError(f"run id '{member.run_id}' exists already: `gymlab resume {group.name}`, or --group NAME")
+        tasks.append(
+            Task(
+                number=group.members.index(member),
+                runs_root=str(runs_root),
+                run_id=member.run_id,
+                seed=member.seed,
+                recipe=dump_recipe(recipes[member.overrides]),
+                registered=registered,
+                full_budget=group.full_budget or wishes.full_budget,
+                group=group.name,
+                tags=group.tags,
+                note=group.note,
+                command=wishes.command,
+                solved_at_source=group.solved_at_source,
+                init_from=group.init_from,
+                wandb=wishes.wandb,
+                tensorboard=wishes.tensorboard,
+            )
+        )
+    return tasks
+
+
+def check_alike(recipe: Recipe, variations: Mapping[tuple[str, ...], Recipe]) -> None:
+    """UserError where one differs in more than the numbers that enter compiled code."""
+    for overrides, varied in variations.items():
+        if shape_of(varied) != shape_of(recipe):
+            names = ", ".join(recipe.algorithm.settings.schedules())
+            raise UserError(f"--vmap {', '.join(overrides)}: that is compiled in, and can differ only in {names}")
+
+
+def more_tasks(runs_root: Path, group: Group, members: Iterable[Member], wishes: Wishes) -> list[Task]:
+    """A task per member that goes on from its last checkpoint."""
+    return [
+        Task(
+            number=group.members.index(member),
+            runs_root=str(runs_root),
+            run_id=member.run_id,
+            seed=member.seed,
+            resume=True,
+            overrides=wishes.overrides,
+            budget=wishes.budget,
+            full_budget=wishes.full_budget,
+            reschedule=wishes.reschedule,
+            command=wishes.command,
+            wandb=wishes.wandb,
+            tensorboard=wishes.tensorboard,
+        )
+        for member in members
+    ]
+
+
+class Source(Protocol):
+    """A pool or a vmapped program, with tasks to do."""
+
+    def reports(self) -> Iterator[Report]: ...
+    def stop(self, reason: str) -> None: ...
+
+
+def run_group(runs_root: Path, group: Group, source: Source, how: str, wishes: Wishes) -> Outcome:
+    """Have the members trained, show how they get on, and sum up."""
+    book = Book(runs_root, group, wishes.output, how)
+    with book.board, watch_signals(source.stop) as interrupts:
+        for note in wishes.notes:
+            book.board.say(f"note: {note}")
+        for report in source.reports():
+            if book.note(report):
+                source.stop("refused")
+    return book.close(interrupts.received is not None, interrupts.exit_code)
+
+
+class Book:
+    """Keeps a group's record while its members report, and shows them."""
+
+    def __init__(self, runs_root: Path, group: Group, output: str, how: str) -> None:
+        self._root, self._group, self._output = runs_root, group, output
+        count = len(group.members)
+        title = f"{group.title} · {count} member{'s' * (count > 1)} · {how} · group {group.name}"
+        self.board: Board = make_board(output, title, [member.label for member in group.members])
+        self._began = time.perf_counter()
+        self._before = sum(_steps(runs_root, member) for member in group.members)
+        self._recorded = False
+        self._failures: dict[str, str] = {}
+        self._refusal: str | None = None
+        self._codes: list[int] = []
+
+    def note(self, report: Report) -> bool:
+        """Take a report in; True where nobody need go on: the first member was refused, and so will all be."""
+        member, seat = self._group.members[report.member], self.board.seats[report.member]
+        if self._output == "jsonl":
+            print(json.dumps({"run_id": member.run_id, **report_fields(report)}), flush=True)
+        if isinstance(report, Began):
+            seat.status = "running"
+            self._record(report)
+        elif isinstance(report, Progressed):
+            seat.progress, seat.env_steps = report.progress, report.env_steps
+            seat.mean_return, seat.speed = report.mean_return, report.steps_per_second
+        elif isinstance(report, Scored):
+            seat.score = report.score
+        elif isinstance(report, Alerted):
+            seat.alerts[report.alert] = report.severity
+        elif isinstance(report, Finished):
+            self._finished(member, report)
+        elif isinstance(report, Failed):
+            seat.status = "failed"
+            self._failures[member.run_id] = report.message
+            if report.refused and not self._recorded:
+                self._refusal = self._refusal or report.message
+                return True
+            self.board.say(f"{member.label}: failed: {report.message.splitlines()[0]}")
+        elif isinstance(report, NotBegun):
+            seat.status = "not begun"
+        self.board.changed()
+        return False
+
+    def _record(self, report: Began) -> None:
+        if self._recorded:
+            return
+        known = read_group(self._root, self._group.name)
+        older = () if known is None else tuple(m for m in known.members if m not in self._group.members)
+        write_group(self._root, replace(self._group, members=(*older, *self._group.members)))
+        self._recorded = True
+        for note in report.notes:
+            self.board.say(f"note: {note}")
+
+    def _finished(self, member: Member, report: Finished) -> None:
+        result, seat = report.result, self.board.seats[report.member]
+        seat.status, seat.env_steps = result["status"], result["env_steps"]
+        seat.progress = 1.0 if seat.status == "finished" else seat.progress
+        self._codes.append(result["exit_code"])
+        self.board.say(
+            f"{member.label}: {result['status']} at {result['env_steps']} env_steps ({result['stop_reason']})"
+        )
+
+    def close(self, interrupted: bool, signal_code: int) -> Outcome:
+        """The summary, read from the runs' folders."""
+        if self._refusal is not None:
+            raise UserError(self._refusal)
+        endings = [read_ending(self._root, member) for member in self._group.members]
+        steps = sum(ending.env_steps for ending in endings) - self._before
+        summary = summarize(endings, steps, time.perf_counter() - self._began)
+        code = 1 if self._failures else signal_code if interrupted else max(self._codes, default=0)
+        return Outcome(self._group, endings, summary, code, self._failures)
+
+
+def _steps(runs_root: Path, member: Member) -> int:
+    paths = RunPaths(runs_root / member.run_id)
+    clock = read_status(paths).get("clock") if paths.exists else None
+    return int(clock.get("env_steps") or 0) if isinstance(clock, dict) else 0

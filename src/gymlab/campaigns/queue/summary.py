@@ -1,0 +1,70 @@
+"""What came of the jobs, for people and for programs."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gymlab.campaigns.queue.jobs import Job
+from gymlab.core.format import counted, lasted
+from gymlab.reports.sections import columns, shown
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.registry import summarize
+
+_ORDER = ("done", "stopped", "failed", "cancelled", "running", "waiting")
+
+
+def facts(root: Path, job: Job) -> dict[str, Any]:
+    """A job for programs, with what its run has reached."""
+    known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code", "told")}
+    known |= {"added": job.added, "started": job.started, "ended": job.ended, "steps": job.steps, "key": job.key}
+    run: dict[str, Any] | None = None
+    if job.run_id is not None and (paths := RunPaths(root / job.run_id)).exists:
+        entry = summarize(paths)
+        run = {name: entry.get(name) for name in ("status", "env_steps", "best_return", "solved")}
+    return {**known, "run": run}
+
+
+def table(root: Path, jobs: Sequence[Job]) -> list[str]:
+    """One line per job."""
+    rows = [("job", "state", "what", "env_steps", "best return", "solved", "time", "")]
+    for job in jobs:
+        run = facts(root, job)["run"] or {}
+        steps, best = run.get("env_steps"), run.get("best_return")
+        rows.append(
+            (
+                job.id,
+                job.state,
+                shown(job.title),
+                "-" if steps is None else counted(steps),
+                f"{best:.6g}" if isinstance(best, int | float) else "-",
+                {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
+                _took(job),
+                shown(job.told),
+            )
+        )
+    return columns(rows, right=(3, 4))
+
+
+def summary(root: Path, jobs: Sequence[Job]) -> list[str]:
+    """How many ended how, and each of them."""
+    count = Counter(job.state for job in jobs)
+    told = ", ".join(f"{count[state]} {state}" for state in _ORDER if count[state])  # type: ignore[index]
+    again = sum(job.attempts > 1 for job in jobs)
+    head = f"{len(jobs)} job{'s' * (len(jobs) != 1)}: {told or 'nothing to do'}"
+    head += f"; {again} begun again after being killed" if again else ""
+    return [head, *(table(root, jobs) if jobs else [])]
+
+
+def _took(job: Job) -> str:
+    if job.started is None or job.ended is None:
+        return "-"
+    seconds = _time(job.ended) - _time(job.started)
+    return lasted(max(seconds, 0.0))
+
+
+def _time(text: str) -> float:
+    return datetime.datetime.fromisoformat(text).timestamp()

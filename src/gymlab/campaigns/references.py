@@ -1,0 +1,71 @@
+"""What others reached: published scores with their sources, optima, and random players. One data file, read here."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gymlab.core.clock import Count
+from gymlab.core.format import counted
+
+
+class Reference(BaseModel):
+    """One score that somebody published."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    system: str
+    algorithm: str
+    score: float
+    std: float | None = None
+    steps: Count | None = None  # of training, in env steps
+    on: str | None = None  # the version of the env, where it is not this one
+
+    def __str__(self) -> str:
+        spread = "" if self.std is None else f" ± {self.std:g}"
+        where = "" if self.on is None else f" on {self.on}"
+        steps = "" if self.steps is None else f" at {counted(self.steps)}"
+        return f"{self.system} {self.algorithm} {self.score:g}{spread}{steps}{where}"
+
+
+class Bound(BaseModel):
+    """The best score there can be, or that of a random player."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    score: float
+    source: str = "measured"
+    std: float | None = None
+    episodes: int | None = None
+    note: str = ""
+
+
+class Data(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    sources: dict[str, str]
+    optima: dict[str, Bound]
+    random: dict[str, Bound]
+    scores: dict[str, tuple[Reference, ...]] = Field(default_factory=dict)
+
+    def envs(self) -> list[str]:
+        return sorted({*self.scores, *self.optima, *self.random})
+
+
+@cache
+def data() -> Data:
+    """Everything that is known."""
+    from gymlab.recipes.problems import Problems
+    from gymlab.recipes.yaml_source import read_text
+
+    text = files("gymlab.campaigns").joinpath("references.yaml").read_text(encoding="utf-8")
+    plain: dict[str, Any] = read_text(text, "references.yaml", Problems()).plain()
+    return Data.model_validate(plain)
+
+
+def scores_of(env: str, algorithm: str | None = None) -> list[Reference]:
+    """Published scores on an env, best first; those of one algorithm where it is named."""
+    found = [ref for ref in data().scores.get(env, ()) if algorithm is None or ref.algorithm == algorithm]
+    return sorted(found, key=lambda ref: -ref.score)

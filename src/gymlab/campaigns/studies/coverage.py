@@ -1,0 +1,175 @@
+"""How much of what parallel envs see is new: the overlap of their states and transitions, rollout by rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gymlab.core.types import Masked, VecStep
+from gymlab.recipes.resolve import amend
+from gymlab.recipes.schema import Recipe
+from gymlab.session.build import build
+
+BINS = 20  # per feature
+MOST_BINNED = 16  # features: above, states are compared as they are
+_SAMPLED = 128  # states of each env whose neighbours are looked for
+_ENVS_COMPARED = 16
+_SHADES = " .:-=+*#%@"
+
+
+class Overlap(NamedTuple):
+    """One rollout. Cells are bins of the state; shares lie in 0..1."""
+
+    rollout: int
+    states: int  # cells that all envs together visited
+    of_one_env: float  # cells that one env visited, in the mean
+    worth: float  # states / of_one_env: how many envs these envs are worth, of `n_envs`
+    shared: float  # share of the cells that more than one env visited
+    jaccard: float  # mean over pairs of envs: cells of both / cells of either
+    new_transitions: float  # share of the steps whose (cell, action, next cell) no other env made
+    nearest_own: float  # mean distance from a state to the nearest other one of the same env, in stds of the features
+    nearest_other: float  # and to the nearest one of another env
+    states_so_far: int  # cells visited since the study began
+
+
+class Coverage(NamedTuple):
+    n_envs: int
+    n_steps: int
+    overlaps: list[Overlap]
+    visits: np.ndarray | None  # (rows, columns) of visits, where states can be laid out in a plane
+
+
+class Seen(NamedTuple):
+    """A rollout's states (T, N, features), what was done there, and where it led."""
+
+    before: np.ndarray
+    action: np.ndarray
+    after: np.ndarray
+
+
+def study(recipe: Recipe, *, updates: int, seed: int = 0) -> Iterator[Coverage]:
+    """Train for some updates and look at every rollout; what was found so far, after each."""
+    watch = _Watch()
+    host = amend(recipe, ["engine=gymnasium", "vectorization=sync", "metrics.statistics=basic"])
+    parts = build(host, seed, on_step=watch)
+    overlaps: list[Overlap] = []
+    rollouts: list[Seen] = []
+    try:
+        state: Any = parts.program.start(seed)
+        for update in range(updates):
+            hp = np.stack([parts.plan.hyperparameters(update)])
+            state = parts.program.advance(state, update, hp, float("inf")).state
+            rollouts.append(watch.take())
+            grid = Grid(np.concatenate([r.before.reshape(-1, r.before.shape[-1]) for r in rollouts]))
+            so_far = len(set().union(*(set(grid.cells(r.before).ravel()) for r in rollouts)))
+            overlaps.append(overlap(update, rollouts[-1], grid, so_far))
+            yield Coverage(host.n_envs, host.n_steps, list(overlaps), grid.visits)
+    finally:
+        parts.program.close()
+
+
+class _Watch:
+    """Keeps what the collector's steps show."""
+
+    def __init__(self) -> None:
+        self._last: np.ndarray | None = None
+        self._steps: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def __call__(self, action: np.ndarray, step: VecStep) -> None:
+        if self._last is not None:  # what the first action was taken in is not shown
+            flat = np.asarray(action, np.float64).reshape(len(action), -1)
+            self._steps.append((self._last, flat, features(step.successor)))
+        self._last = features(step.obs)
+
+    def take(self) -> Seen:
+        steps, self._steps = self._steps, []
+        return Seen(*(np.stack(parts) for parts in zip(*steps, strict=True)))
+
+
+def features(obs: Any) -> np.ndarray:
+    """Observations of all envs as (N, features)."""
+    leaves = jax.tree.leaves(obs.obs if isinstance(obs, Masked) else obs)
+    return np.concatenate([np.array(leaf, np.float64).reshape(len(leaf), -1) for leaf in leaves], axis=1)
+
+
+class Grid:
+    """Cuts the range of the states seen into cells. Whole numbers and wide observations are their own cells."""
+
+    def __init__(self, states: np.ndarray) -> None:
+        self._low, high = states.min(0), states.max(0)
+        self._width = np.where(high > self._low, high - self._low, 1.0)
+        self._exact = states.shape[1] > MOST_BINNED or bool((states == np.round(states)).all())
+        self.visits = self._laid_out(states)
+
+    def cells(self, states: np.ndarray) -> np.ndarray:
+        """(T, N, features) as (T, N) keys."""
+        given = states if self._exact else self._binned(states)
+        keys = [row.tobytes() for row in np.ascontiguousarray(given).reshape(-1, given.shape[-1])]
+        return np.array(keys, object).reshape(states.shape[:-1])
+
+    def _binned(self, states: np.ndarray) -> np.ndarray:
+        return np.minimum((states - self._low) / self._width * BINS, BINS - 1).astype(np.int64)
+
+    def _laid_out(self, states: np.ndarray) -> np.ndarray | None:
+        if states.shape[1] != 2 or self._exact:
+            return None
+        columns, rows = self._binned(states).T
+        visits = np.zeros((BINS, BINS), np.int64)
+        np.add.at(visits, (BINS - 1 - rows, columns), 1)
+        return visits
+
+
+def overlap(rollout: int, seen: Seen, grid: Grid, so_far: int) -> Overlap:
+    """Compare the envs of one rollout."""
+    cells, after = grid.cells(seen.before), grid.cells(seen.after)
+    n = cells.shape[1]
+    visited = [set(cells[:, env]) for env in range(n)]
+    everything = set().union(*visited)
+    of_one = float(np.mean([len(own) for own in visited]))
+    counts = np.array([sum(cell in own for own in visited) for cell in everything])
+    compared = visited[:_ENVS_COMPARED]
+    pairs = [len(a & b) / len(a | b) for i, a in enumerate(compared) for b in compared[:i]]
+    return Overlap(
+        rollout, len(everything), of_one, len(everything) / of_one, float((counts > 1).mean()),
+        float(np.mean(pairs)) if pairs else 0.0, _new_transitions(cells, seen.action, after), *_nearest(seen.before),
+        so_far,
+    )  # fmt: skip
+
+
+def _new_transitions(cells: np.ndarray, actions: np.ndarray, after: np.ndarray) -> float:
+    made_by: dict[Any, set[int]] = {}
+    steps = [
+        (env, (cells[t, env], actions[t, env].round(1).tobytes(), after[t, env])) for t, env in np.ndindex(cells.shape)
+    ]
+    for env, key in steps:
+        made_by.setdefault(key, set()).add(env)
+    return float(np.mean([len(made_by[key]) == 1 for _, key in steps]))
+
+
+def _nearest(states: np.ndarray) -> tuple[float, float]:
+    """Mean distances from a state to its nearest in the same env and in another one; NaN where there is none."""
+    steps, n = states.shape[:2]
+    picked = np.linspace(0, steps - 1, min(steps, _SAMPLED)).astype(int)
+    scaled = states[picked, : min(n, _ENVS_COMPARED)] / np.maximum(states.reshape(-1, states.shape[-1]).std(0), 1e-12)
+    own, other = [], []
+    for env in range(scaled.shape[1]):
+        mine, theirs = scaled[:, env], np.delete(scaled, env, axis=1)
+        inner = _distances(mine, mine)
+        np.fill_diagonal(inner, np.inf)
+        own.append(inner.min(1).mean())
+        if theirs.size:
+            other.append(_distances(mine, theirs.reshape(-1, theirs.shape[-1])).min(1).mean())
+    return float(np.mean(own)), float(np.mean(other)) if other else float("nan")
+
+
+def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T, 0.0))
+
+
+def drawn(visits: np.ndarray) -> list[str]:
+    """Visits as shades of text, the second feature upwards."""
+    shade = np.ceil(np.log1p(visits) / np.log1p(max(1, visits.max())) * (len(_SHADES) - 1)).astype(int)
+    return ["".join(_SHADES[level] * 2 for level in row) for row in shade]

@@ -1,0 +1,121 @@
+"""What distinct seeds are worth: the same recipe with a seed for every env, with one for all, and with one for ever."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from gymlab.core.errors import UserError
+from gymlab.core.rng import episode_seed
+from gymlab.core.statistics import Estimate, difference, estimate
+from gymlab.envs.registry import FRESH_PER_EPISODE
+from gymlab.recipes.resolve import amend
+from gymlab.recipes.schema import Recipe
+from gymlab.session.session import Options
+from gymlab.session.start import train
+from gymlab.training.events import Control, Evaluated, Event, Feature
+
+ARMS = {
+    "distinct": "every env has seeds of its own",
+    "shared": "all envs have the same seeds, a new one for each episode",
+    "fixed": "all envs have one seed for all episodes",
+}
+
+
+class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Resets by seeds that do not depend on which env this is."""
+
+    training_only = True
+
+    def __init__(self, env: gymnasium.Env[Any, Any], seed: int = 0, *, fixed: bool = False) -> None:
+        """`fixed`: every episode has the first one's seed."""
+        RecordConstructorArgs.__init__(self, seed=seed, fixed=fixed)
+        gymnasium.Wrapper.__init__(self, env)
+        self._seed, self._fixed, self._episode = seed, fixed, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        del seed
+        shared = episode_seed(self._seed, 0, self._episode)
+        self._episode += not self._fixed
+        return self.env.reset(seed=shared, options=options)
+
+
+class Trained(NamedTuple):
+    """One run of one arm: unshaped returns of its evaluations."""
+
+    arm: str
+    seed: int
+    final: float  # greedy, the last
+    on_the_way: float  # sampled, the mean of all: high where learning was quick
+
+
+class Comparison(NamedTuple):
+    """Interquartile means with bootstrap intervals, and how much more distinct seeds gave than an arm."""
+
+    arm: str
+    final: Estimate
+    on_the_way: Estimate
+    final_gain: Estimate | None
+    on_the_way_gain: Estimate | None
+
+
+def study(recipe: Recipe, *, runs: int, arms: Sequence[str] = tuple(ARMS)) -> Iterator[Trained]:
+    """Train every arm with every seed, one after the other, in folders that are removed."""
+    if recipe.env.id in FRESH_PER_EPISODE:
+        raise UserError(f"{recipe.env.id} is made anew for every episode: its envs cannot share seeds")
+    for seed in range(runs):
+        for arm in arms:
+            with tempfile.TemporaryDirectory(prefix="gymlab-study-") as folder:
+                yield _trained(arm_of(recipe, arm, seed), arm, seed, Path(folder))
+
+
+def arm_of(recipe: Recipe, arm: str, seed: int) -> Recipe:
+    """The recipe of one arm; all are stepped on the host, so that they differ in nothing else."""
+    same = f"{SameSeeds.__module__}:{SameSeeds.__name__}"
+    wrapper = f"env.wrappers+=[{{'{same}': {{seed: {seed}, fixed: {str(arm == 'fixed').lower()}}}}}]"
+    changes = ["engine=gymnasium", "vectorization=sync", "eval.mode=sync", "video.clips=[]", "metrics.statistics=basic"]
+    return amend(recipe, [*changes, *([] if arm == "distinct" else [wrapper])])
+
+
+def compare(trained: Sequence[Trained]) -> list[Comparison]:
+    """Each arm's figures, and what distinct seeds gained over it."""
+    arms = list(dict.fromkeys(run.arm for run in trained))
+
+    def figures(arm: str, name: str) -> list[float]:
+        return [getattr(run, name) for run in trained if run.arm == arm]
+
+    def gain(arm: str, name: str) -> Estimate | None:
+        return None if arm == arms[0] else difference(figures(arms[0], name), figures(arm, name))
+
+    return [
+        Comparison(
+            arm, estimate(figures(arm, "final")), estimate(figures(arm, "on_the_way")), gain(arm, "final"),
+            gain(arm, "on_the_way"),
+        )
+        for arm in arms
+    ]  # fmt: skip
+
+
+def _trained(recipe: Recipe, arm: str, seed: int, folder: Path) -> Trained:
+    kept = _Kept()
+    train(recipe, Options(seed=seed, full_budget=True), folder, watchers=[kept])
+    sampled = [event.evaluation.sampled.mean for event in kept.evaluated]
+    return Trained(arm, seed, kept.evaluated[-1].evaluation.greedy.mean, float(np.mean(sampled)))
+
+
+class _Kept(Feature):
+    name = "study"
+
+    def __init__(self) -> None:
+        self.evaluated: list[Evaluated] = []
+
+    def __call__(self, event: Event, control: Control) -> None:
+        del control
+        if isinstance(event, Evaluated):
+            self.evaluated.append(event)

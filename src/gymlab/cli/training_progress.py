@@ -1,0 +1,99 @@
+"""Trainings side by side, as seen from the terminal: what begins, what came of it, and how long it will take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gymlab.campaigns.executors.processes import Job, Outcome, Phase
+
+_EVERY_SECONDS = {True: 1.0, False: 60.0}  # in a terminal, and in a file
+_WORDS = {"train": "trains", "resume": "goes on", "wait": "trains elsewhere: waiting", "score": "is scored"}
+
+
+class Progress:
+    """Tells on stderr; in a terminal the last line is kept up to date."""
+
+    def __init__(
+        self, total: int, width: int, speeds: Mapping[str, float], keep: Callable[[Outcome], None] | None
+    ) -> None:
+        self._total, self._width, self._speeds, self._keep = total, width, speeds, keep
+        self._done, self._told, self._began = 0, 0.0, time.monotonic()
+        self._terminal = sys.stderr.isatty()
+
+    def began(self, job: Job, phase: Phase) -> None:
+        self._say(f"{job.title}: {_WORDS[phase]}")
+
+    def ended(self, outcome: Outcome) -> None:
+        self._done += 1
+        record = outcome.record
+        if self._keep is not None:
+            self._keep(outcome)
+        if record is None:
+            self._say(f"{outcome.job.title}: FAILED: {outcome.error or 'no result'}")
+            return
+        exact = "" if record.exact is None else f", exact {record.exact:.4g}"
+        self._say(
+            f"{outcome.job.title}: greedy {record.greedy.mean:.4g}, sampled {record.sampled.mean:.4g}{exact} "
+            f"({record.env_steps} env_steps, {record.seconds:.0f} s)"
+        )
+
+    def ticked(self, active: Sequence[Job], waiting: Sequence[Job]) -> None:
+        from gymlab.campaigns.eta import left, steps_done
+        from gymlab.core.format import lasted
+
+        now = time.monotonic()
+        if now - self._told < _EVERY_SECONDS[self._terminal] or (not self._terminal and now - self._began < 2):
+            return
+        self._told = now
+        shares = [
+            f"{job.trial.recipe.name} s{job.trial.seed} {min(steps_done(job)[0] / job.trial.budget_env_steps, 1):.0%}"
+            for job in active
+            if job.trial is not None
+        ]
+        time_left = left([*active, *waiting], self._speeds).told(self._width)
+        parts = [f"{self._done} of {self._total} done", *shares, lasted(now - self._began), f"{time_left} left"]
+        line = " · ".join(parts)
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line[:200]}")
+            sys.stderr.flush()
+        else:
+            typer.echo(line, err=True)
+
+    def _say(self, text: str) -> None:
+        typer.echo(f"\r\x1b[K{text}" if self._terminal else text, err=True)
+
+    def close(self) -> None:
+        if self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def run_jobs(
+    jobs: Sequence[Job], width: int, runs_root: Path, again: str, keep: Callable[[Outcome], None] | None = None
+) -> list[Outcome]:
+    """Do them all, told as it goes; `keep` gets each when it ends. A signal ends in order: `again` then goes on."""
+    from gymlab.campaigns.eta import known_speeds
+    from gymlab.campaigns.executors.processes import Interrupted, perform
+
+    progress = Progress(len(jobs), width, known_speeds(runs_root), keep)
+    try:
+        return perform(jobs, width=width, watch=progress)
+    except Interrupted as ended:
+        progress.close()
+        typer.echo(f"interrupted, nothing is lost: {again} goes on", err=True)
+        raise typer.Exit(ended.exit_code) from ended
+    finally:
+        progress.close()
+
+
+def print_json(value: Any) -> None:
+    from gymlab.runs.files import strict_json
+
+    typer.echo(strict_json(value))

@@ -1,0 +1,199 @@
+"""A run's folder in, ranked findings out. Nothing of the user's is imported, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gymlab.alerts.alert import Alert
+from gymlab.alerts.context import Case
+from gymlab.alerts.engine import watch_rows
+from gymlab.alerts.overrides import changed, lower_rate
+from gymlab.alerts.registry import rules_of
+from gymlab.core.errors import GymlabError, RunError
+from gymlab.diagnosis.causes import BUGS, CAUSES
+from gymlab.diagnosis.findings import Finding, of_alert, ranked, top
+from gymlab.diagnosis.unsolved import Trend, outcome, trend
+from gymlab.diagnosis.unusual_settings import Unusual, unusual
+from gymlab.metrics.catalogue import metric
+from gymlab.recipes.keys import read_settings
+from gymlab.reports.fault_bundle import Bundle, bundles, read_bundle
+from gymlab.reports.report import context_of, known_bounds
+from gymlab.reports.run_facts import Facts, read_facts
+from gymlab.runs.curves import CurveReader
+from gymlab.runs.metric_rows import StoredRow, rows_after
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_record
+
+
+class Diagnosis(NamedTuple):
+    """What a run's folder tells."""
+
+    facts: Facts
+    findings: list[Finding]  # the one to act on first
+    alerts: list[Alert]
+    fault: Bundle | None  # the newest numerical fault
+    faults: list[int]  # updates
+    trend: Trend | None  # of the training return
+
+    @property
+    def solved(self) -> bool | None:
+        known = self.facts.summary.get("solved")
+        return known if isinstance(known, bool) else None
+
+    @property
+    def remedy(self) -> Finding | None:
+        """The finding whose overrides are to be tried next; None where the run is solved or nothing is to be set."""
+        ended = self.facts.status.get("status") == "finished"
+        return None if self.solved and ended else top(self.findings, ended=ended)
+
+
+def examine(paths: RunPaths) -> Diagnosis:
+    """Everything that is wrong with a run, whether it is running, has ended, crashed or was downloaded."""
+    facts = read_facts(paths, read_settings(paths.inside(paths.recipe)))
+    case = Case(context_of(facts.settings), known_bounds(facts))
+    found = bundles(paths)
+    fault = read_bundle(found[0]) if found else None
+    alerts = read_alerts(facts, case)
+    seen = _trend(paths.metrics)
+    findings = findings_of(facts, case, alerts, fault, seen)
+    return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], seen)
+
+
+def findings_of(
+    facts: Facts, case: Case, alerts: Sequence[Alert], fault: Bundle | None, seen: Trend | None
+) -> list[Finding]:
+    """The findings, ranked. Pure."""
+    told = [of_alert(alert, "bug" if alert.id in BUGS else "alert") for alert in alerts]
+    if fault is not None:
+        told.append(of_fault(fault, case, passed=facts.measured.last.get("updates", 0) >= fault.report["update"]))
+    serious = [finding for finding in told if finding.severity != "info"]
+    poor = facts.summary.get("solved") is not True and (serious or not (seen and seen.rising))
+    odd = unusual(case) if poor and facts.measured.last else []
+    told += [_of_setting(each) for each in odd]
+    ended = outcome(facts, seen)
+    if ended is not None:
+        told.append(ended)
+    return ranked(told, [*CAUSES, *_of_settings(odd, told)])
+
+
+def of_fault(fault: Bundle, case: Case, *, passed: bool) -> Finding:
+    """Numbers that went bad. One that the run has since gone beyond is no longer the first thing to look at."""
+    report = fault.report
+    place = report["findings"][0].get("place") if report["findings"] else None
+    lower = lower_rate(case, 0.1) if place not in ("observation", "reward", "advantage", "state") else {}
+    scale = changed(case, "normalize.reward", True) if place in ("advantage", "state") else {}
+    return Finding(
+        id="numerical-fault",
+        kind="alert" if passed else "fault",
+        severity="warning" if passed else "critical",
+        title="numbers went bad" + (", and the run has since gone past it" if passed else ""),
+        evidence=f"update {report['update']}: {report['told'].partition('; then ')[0]}",
+        advice=f"Try {'; '.join(map(str, report['advice']))}.",
+        overrides={**lower, **scale},
+        since=report["env_steps"],
+        active=not passed,
+    )
+
+
+def read_alerts(facts: Facts, case: Case) -> list[Alert]:
+    """The alerts of a run: as it wrote them down. They are written at checkpoints and at the end, so where a run has
+    not ended properly its metrics are judged again, and whichever has seen more counts.
+    """
+    written = _written(facts.paths)
+    if written is not None and facts.status.get("status") in ("finished", "stopped"):
+        return written
+    try:
+        judged = watch_rows(rules_of(facts.settings), case, _rows(facts.paths.metrics)).alerts()
+    except (GymlabError, OSError, ValueError):  # no store, or rules of the user's own that cannot be read
+        judged = []
+    newest = {alert.id: alert for alert in sorted([*(written or []), *judged], key=lambda alert: alert.judged)}
+    return [newest[name] for name in sorted(newest)]
+
+
+def _written(paths: RunPaths) -> list[Alert] | None:
+    """`alerts.json`; None where there is none, or it is damaged."""
+    try:
+        return [Alert.from_json(entry) for entry in read_record(paths.inside(paths.alerts))["alerts"]]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _rows(path: Path) -> Iterator[StoredRow]:
+    done = 0
+    while found := rows_after(path, done, limit=1000, settled=False):
+        yield from found
+        done = found[-1].clock.updates
+
+
+def _of_setting(odd: Unusual) -> Finding:
+    tried = ", ".join(f"{key}={value}" for key, value in odd.overrides.items())
+    return Finding(
+        id=odd.id,
+        kind="setting",
+        severity="critical" if odd.distance >= 1 else "warning",
+        title="a setting that few runs learn with",
+        evidence=odd.text,
+        advice=f"{odd.consequence[0].upper()}{odd.consequence[1:]}. Try {tried}.",
+        overrides=odd.overrides,
+    )
+
+
+def _of_settings(odd: Iterable[Unusual], findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """An unusual setting explains what is wrong with a metric that it moves, and that the run fell short."""
+    seen = list(findings)
+    pairs = []
+    for each in odd:
+        leaf = each.key.rpartition(".")[2]
+        moved = [f.id for f in seen if f.kind in ("alert", "outcome") and leaf in _leaves(metric(f.metric).settings)]
+        pairs += [(each.id, name) for name in moved]
+    return pairs
+
+
+def _leaves(keys: Iterable[str]) -> set[str]:
+    return {key.rpartition(".")[2] for key in keys}
+
+
+def _trend(path: Path) -> Trend | None:
+    try:
+        with CurveReader(path) as reader:
+            curve = reader.curves(["roll/return_mean"], "env_steps", 200)["roll/return_mean"]
+    except RunError:
+        return None
+    return trend(curve.x, curve.y)
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """What to make of it all in one sentence, and what is left to say where nothing was found."""
+    facts, seen = diagnosis.facts, diagnosis.trend
+    status = facts.status.get("status")
+    if any(finding.kind == "fault" for finding in diagnosis.findings):
+        return "its numbers went bad"
+    if not facts.measured.last:
+        return "nothing was measured: the run ended before its first update. Look at its log: gymlab logs RUN"
+    if diagnosis.solved:
+        return "solved" + ("; what was seen on the way is listed below" if diagnosis.findings else ": nothing is wrong")
+    if any(finding.severity != "info" for finding in diagnosis.findings):
+        return "not solved" if diagnosis.solved is False else f"{status}"
+    if status == "running":
+        return "nothing is wrong so far"
+    if status in ("stopped", "crashed"):
+        return "nothing is wrong with its numbers; it ended before its budget"
+    if facts.solved_at is None:
+        return "nothing is wrong; no return is known that counts as solved (env.solved_at)"
+    if seen is None:
+        return "nothing is wrong, but too few episodes ended to say where the return was going"
+    return "no setting or metric stands out"
+
+
+def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """For programs."""
+    remedy = diagnosis.remedy
+    return {
+        "solved": diagnosis.solved,
+        "verdict": verdict(diagnosis),
+        "findings": [finding.as_json() for finding in diagnosis.findings],
+        "alerts": [alert.as_json() for alert in diagnosis.alerts],
+        "remedy": None if remedy is None else {"finding": remedy.id, "overrides": remedy.overrides},
+    }

@@ -1,0 +1,135 @@
+"""Settings that few runs learn with. One becomes a finding only where a run does badly: some tasks need the unusual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from gymlab.alerts.context import Case
+from gymlab.alerts.overrides import changed, times
+
+
+class Range(NamedTuple):
+    """What an algorithm's setting usually is, and what to go back to."""
+
+    low: float
+    high: float
+    usual: float
+    below: str  # what happens outside
+    above: str
+
+
+class Unusual(NamedTuple):
+    """A setting outside its usual range."""
+
+    key: str
+    text: str
+    consequence: str
+    overrides: dict[str, Any]
+    distance: float  # how far outside, in powers of ten
+
+    @property
+    def id(self) -> str:
+        return f"unusual-{self.key.rpartition('.')[2].replace('_', '-')}"
+
+
+RANGES = {
+    "learning_rate": Range(
+        1e-5, 1e-2, 3e-4, "weights hardly move within the budget", "steps overshoot whatever they aim at"
+    ),
+    "gamma": Range(0.9, 1.0, 0.99, "only the next few rewards count, so nothing is done for later ones", ""),
+    "gae_lambda": Range(0.5, 1.0, 0.95, "advantages are as wrong as the value net is", ""),
+    "clip_range": Range(
+        0.05, 0.5, 0.2, "gradients are cut off as soon as the policy moves at all", "nothing holds the policy back"
+    ),
+    "value_clip": Range(0.05, 100.0, 0.2, "the value net may hardly move in an update", ""),
+    "entropy_coef": Range(0.0, 0.2, 0.01, "", "the policy is paid for acting at random more than for the task"),
+    "value_coef": Range(
+        0.01, 5.0, 0.5, "the value net hardly learns", "the value loss outweighs the policy's in the clipped gradient"
+    ),
+    "max_grad_norm": Range(
+        1e-2, 100.0, 0.5, "gradients are scaled down to nothing", "a single bad batch can throw the weights far off"
+    ),
+    "optimizer_eps": Range(1e-10, 1e-3, 1e-5, "", "it outweighs the gradients, so that all steps are tiny"),
+    "epochs": Range(1, 40, 10, "", "the policy is fitted again and again to the same few steps"),
+}
+_FEWEST_SAMPLES, _ENOUGH_SAMPLES = 64, 256
+_SMALLEST_BATCH, _USUAL_BATCH = 8, 64
+
+
+def ranges_table() -> list[str]:
+    """The ranges as a Markdown table, for the documentation."""
+    rows = ["| setting | usual | back to | below | above |", "| --- | --- | --- | --- | --- |"]
+    for leaf, known in RANGES.items():
+        span = f"{known.low:g} to {known.high:g}"
+        rows.append(f"| `{leaf}` | {span} | {known.usual:g} | {known.below or '–'} | {known.above or '–'} |")
+    return rows
+
+
+def unusual(case: Case) -> list[Unusual]:
+    """All of them, the furthest out first."""
+    found = [*_outside(case), *_rollout(case), *_batch(case), *_optimizer(case)]
+    return sorted(found, key=lambda each: -each.distance)
+
+
+def _outside(case: Case) -> Iterator[Unusual]:
+    for leaf, known in RANGES.items():
+        value = case.number(leaf)
+        if value is None or known.low <= value <= known.high:
+            continue
+        low = value < known.low
+        limit = known.low if low else known.high
+        consequence = known.below if low else known.above
+        if consequence:
+            side = "below" if low else "above"
+            text = f"{case.key(leaf)} is {value:g}, {side} the usual {known.low:g} to {known.high:g}"
+            distance = abs(math.log10(max(value, 1e-9) / max(limit, 1e-9)))
+            yield Unusual(case.key(leaf), text, consequence, _back(case, leaf, value, known), distance)
+
+
+def _back(case: Case, leaf: str, value: float, known: Range) -> dict[str, Any]:
+    """The usual value, a schedule keeping its shape."""
+    return times(case, leaf, known.usual / value) if value else changed(case, leaf, known.usual)
+
+
+def _rollout(case: Case) -> Iterator[Unusual]:
+    samples, n_steps = case.samples, case.settings.get("n_steps")
+    if samples is None or not isinstance(n_steps, int) or samples >= _FEWEST_SAMPLES:
+        return
+    wanted = n_steps * 2 ** math.ceil(
+        math.log2(_ENOUGH_SAMPLES / samples)
+    )  # a multiple: the minibatch still divides it
+    text = f"an update learns from {samples} env steps (n_envs × n_steps), fewer than the usual {_FEWEST_SAMPLES}"
+    yield Unusual(
+        "n_steps", text, "its gradients are mostly noise", {"n_steps": wanted}, _far(samples, _FEWEST_SAMPLES)
+    )
+
+
+def _batch(case: Case) -> Iterator[Unusual]:
+    size, samples = case.number("batch_size"), case.samples
+    if size is None or samples is None:
+        return
+    size = size * samples if size < 1 else size
+    fits = [d for d in range(1, samples + 1) if samples % d == 0]
+    wanted = min(fits, key=lambda d: abs(math.log(d / _USUAL_BATCH)))
+    if size < _SMALLEST_BATCH <= wanted:
+        text = f"{case.key('batch_size')} is {size:g}, below the usual {_SMALLEST_BATCH} or more"
+        overrides = changed(case, "batch_size", wanted)
+        yield Unusual(
+            case.key("batch_size"), text, "its gradients are mostly noise", overrides, _far(size, _SMALLEST_BATCH)
+        )
+
+
+def _optimizer(case: Case) -> Iterator[Unusual]:
+    rate = case.number("learning_rate")
+    if case.written("optimizer") == "sgd" and rate is not None and rate < 1e-2:
+        text = f"{case.key('optimizer')} is sgd at a learning rate of {rate:g}, which suits adam"
+        overrides = changed(case, "optimizer", "adam")
+        yield Unusual(
+            case.key("optimizer"), text, "steps are as small as the gradients are", overrides, _far(rate, 1e-2)
+        )
+
+
+def _far(value: float, limit: float) -> float:
+    return abs(math.log10(value / limit))

@@ -1,0 +1,272 @@
+"""Several environments of one process, stepped in turn: the innermost loop of every host run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from gymlab.core.errors import GymlabError
+from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.buffers import BadObservation, Buffers, Put, check_supported, checked_writer, writer
+from gymlab.envs.errors import EnvFault, Fault, Hung, Seeds, describe
+from gymlab.envs.make import DEFAULT_TIME_LIMIT, Bare, Env, limit_inside, make_bare
+from gymlab.envs.registry import FRESH_PER_EPISODE, resolve_id
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, misfit, next_episode
+from gymlab.envs.settings import EnvSettings
+
+Factory = Callable[[int], Env]  # env index -> env object
+OnFault = Callable[[Fault], None]  # told of an env that is about to be restarted; may raise to stop the run
+
+_REPORT_SECONDS = 0.2
+_RESETS = 3  # resets of one env that may fail in a row
+
+
+class Slots:
+    """Envs `indices` of a run. `step` and `reset` return one VecStep whose arrays the next call overwrites.
+
+    With `on_fault` an env that fails is made anew in its next episode; without, the first fault ends the run.
+    """
+
+    def __init__(
+        self,
+        settings: EnvSettings,
+        indices: range,
+        run_seed: int,
+        evaluation: bool,
+        factory: Factory | None = None,
+        on_fault: OnFault | None = None,
+    ) -> None:
+        self._settings, self._indices, self._seeds = settings, indices, Seeds(settings.id, run_seed, evaluation)
+        self._factory, self._on_fault = factory, on_fault
+        self.restorable = factory is None
+        self._remakes = factory is None and resolve_id(settings.id).id in FRESH_PER_EPISODE
+        n = len(indices)
+        self._used = [False] * n
+        first = self._make(0)
+        self.envs: list[Env] = [first.env]
+        check_supported(first.env.observation_space, first.env.action_space)
+        # Only a reset tells whether actions are masked, so the first episode begins here; `reset` takes it over.
+        try:
+            self._begun: tuple[Any, dict[str, Any]] | None = self._reset_env(0, 0)
+            masked = settings.action_mask and "action_mask" in self._begun[1]
+            # Evaluation plays whole games, whatever ends an episode for learning.
+            self._in_parts = not evaluation and "part_over" in self._begun[1]
+        except (Exception, Hung) as error:
+            raise EnvFault(self._fault(0, 0, None, error)) from None  # which tells all of it
+        self.spaces = Spaces(first.env.observation_space, first.env.action_space, masked, first.limit)
+        self._counts = not first.cuts_itself
+        self.envs += [self._make(row).env for row in range(1, n)]
+        self._steps = [env.step for env in self.envs]
+        self._allocate(n)
+
+    def _allocate(self, n: int) -> None:
+        self.buffers = Buffers(self.spaces, n)
+        self.history = History(self.buffers, self.spaces.action, self.spaces.max_episode_steps)
+        step, space = self.buffers.step, self.spaces.observation
+        obs, successor = (step.obs.obs, step.successor.obs) if self.spaces.masked else (step.obs, step.successor)
+        self._put_obs: Put = checked_writer(space, obs)
+        self._put_successor: Put = writer(space, successor)
+        floats = [array for array in (step.reward, *self.buffers.successor_leaves) if array.dtype.kind == "f"]
+        self._finite = [(array, array.reshape(-1)) for array in floats]
+        self._copies = list(zip(self.buffers.obs_leaves, self.buffers.successor_leaves, strict=True))
+        self._everyone = list(range(n))
+        self._part_over = np.zeros(n, bool)
+
+    def reset(self, episode: int | list[int] | None = None) -> VecStep:
+        """Start every env's next episode, or the one with the given index (one for all, or each its own)."""
+        if episode is not None:
+            self.history.episode[:] = np.asarray(episode) - 1
+        for row in self._everyone:
+            self._begin(row)
+        self.buffers.step.fresh.fill(True)
+        return self.buffers.still()
+
+    def step(self, actions: Array, active: Array | None = None) -> VecStep:
+        """Step every env, or only the `active` ones: the others keep their observation and are paid nothing."""
+        actions = np.array(actions, self.history.dtype)  # a copy of our own: envs may keep their last action
+        step, steps, order = self.buffers.step, self._steps, self._everyone
+        reward, terminated, truncated, fresh = step.reward, step.terminated, step.truncated, step.fresh
+        mask = step.successor.mask if self.spaces.masked else None
+        if active is not None:
+            self.buffers.still()
+            order = np.flatnonzero(active).tolist()
+        self.history.remember(actions)
+        put, row, rows = self._put_successor, 0, iter(order)
+        part_over = self._part_over if self._in_parts else None
+        self._part_over.fill(False)
+        broken: list[int] = []
+        while True:
+            try:
+                for row in rows:
+                    obs, reward[row], terminated[row], truncated[row], info = steps[row](actions[row])
+                    put(row, obs)
+                    if mask is not None:
+                        mask[row] = info["action_mask"]
+                    if part_over is not None:
+                        part_over[row] = info["part_over"]
+                break
+            except (Exception, Hung) as error:
+                self._cut(row, actions[row], error)
+                broken.append(row)
+        broken += self._check(actions)
+        self.history.elapsed += 1 if active is None else np.asarray(active, bool)
+        if self._counts:
+            truncated |= self.history.elapsed >= self.spaces.max_episode_steps
+        np.greater(truncated, terminated, out=truncated)  # where an env reports both, terminated wins
+        np.logical_or(terminated, truncated, out=fresh)
+        if part_over is not None:
+            terminated |= part_over & ~fresh  # nothing is bootstrapped over it (a lost life, a point); the game goes on
+        for obs, successor in self._copies:
+            np.copyto(obs, successor)
+        for row in broken:
+            self._replace(row)
+        for row in compress(self._everyone, fresh.tolist()):
+            self._begin(row)
+        return step
+
+    def snapshot(self) -> Snapshot:
+        """Where every env stands: one row per env, and the actions since the resets, env after env."""
+        return self.history.snapshot(slice(None), restorable=self.restorable)
+
+    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
+        """Rebuild every env from its episode's seed and its actions; where that fails, begin a new episode instead."""
+        problem = misfit(snapshot, len(self._everyone), self.spaces.action, self.restorable)
+        if problem:
+            return Restored(self.reset(next_episode(snapshot)), False, problem)
+        self._begun = None
+        ends, problems, told = np.cumsum(snapshot["elapsed"]), [], time.monotonic()
+        self.history.episode[:] = snapshot["episode"]
+        for row in self._everyone:
+            begin = int(ends[row] - snapshot["elapsed"][row])
+
+            def report(done: int, begin: int = begin) -> None:
+                nonlocal told
+                if progress is not None and time.monotonic() - told > _REPORT_SECONDS:
+                    told = time.monotonic()
+                    progress(begin + done, int(ends[-1]))
+
+            problem = "it is not to be replayed"
+            if snapshot["restorable"][row]:
+                problem = self._replay(row, snapshot["actions"][begin : ends[row]], report)
+            if not problem and not np.array_equal(self.buffers.digest(row), snapshot["digest"][row]):
+                steps = self.history.elapsed[row]
+                problem = f"the replay of {steps} steps ended in another observation than the checkpoint's"
+            if problem:
+                problems.append(f"env {self._indices[row]}: {problem}")
+                self._replace(row)
+                self._begin(row)
+        self.buffers.step.fresh[:] = self.history.elapsed == 0
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return Restored(self.buffers.still(), not problems, problems[0] + more if problems else "")
+
+    def close(self) -> None:
+        for env in self.envs:
+            with contextlib.suppress(Exception):  # an env that cannot close must not hide why the run ended
+                env.close()
+        self.envs, self._steps = [], []
+
+    def _make(self, row: int) -> Bare:
+        if self._factory is None:
+            return make_bare(self._settings)
+        env = self._factory(self._indices[row])
+        inside, wanted = limit_inside(env), self._settings.max_episode_steps
+        return Bare(env, wanted or inside or DEFAULT_TIME_LIMIT, cuts_itself=wanted is None and inside is not None)
+
+    def _replace(self, row: int) -> None:
+        if self._factory is not None or not self._used[row]:
+            return  # somebody else's object, which only its owner can make; or one that is new already
+        with contextlib.suppress(Exception):  # it may be broken
+            self.envs[row].close()
+        self.envs[row] = self._make(row).env
+        self._steps[row] = self.envs[row].step
+        self._used[row] = False
+
+    def _begin(self, row: int) -> None:
+        """Start an env's next episode; where envs are restarted, a reset that fails is tried again on a new env."""
+        for tried in range(1, _RESETS + 1):
+            self.history.episode[row] += 1
+            self.history.elapsed[row] = 0
+            episode, begun = int(self.history.episode[row]), None
+            if row == 0:
+                begun, self._begun = self._begun if episode == 0 else None, None
+            try:
+                self._show(row, *(begun or self._reset_env(row, episode)))
+                return
+            except GymlabError:
+                raise
+            except (Exception, Hung) as error:
+                fault = self._fault(row, episode, None, error)
+                if tried == _RESETS:
+                    fault = fault._replace(text=f"{fault.text}\nIts reset failed {tried} times in a row")
+                    raise EnvFault(fault) from None
+                self._go_on_after(fault, error)
+            self._replace(row)
+
+    def _reset_env(self, row: int, episode: int) -> tuple[Any, dict[str, Any]]:
+        if self._remakes:
+            self._replace(row)
+        self._used[row] = True
+        obs, info = self.envs[row].reset(seed=self._seeds.seed(self._indices[row], episode))
+        return obs, info
+
+    def _show(self, row: int, obs: Any, info: dict[str, Any]) -> None:
+        self._put_obs(row, obs)
+        if self.spaces.masked:
+            self.buffers.step.obs.mask[row] = info["action_mask"]
+
+    def _replay(self, row: int, actions: Array, report: Callable[[int], None]) -> str:
+        """Bring one env, newly made, to where `actions` lead; says what went wrong, if anything did."""
+        self._replace(row)
+        self.history.elapsed[row] = 0
+        try:
+            obs, info = self._reset_env(row, int(self.history.episode[row]))
+            step, ended = self._steps[row], False
+            for done, action in enumerate(actions):
+                if ended:
+                    return f"its episode ended after {done} of {len(actions)} replayed steps"
+                obs, _, terminated, truncated, info = step(action)
+                ended = bool(terminated or truncated)
+                report(done)
+            self._show(row, obs, info)
+        except Exception as error:
+            return f"the replay failed: {type(error).__name__}: {error}"
+        self.history.replace(row, actions)
+        return ""
+
+    def _check(self, actions: Array) -> list[int]:
+        """Cut the transitions whose numbers are none, or that leave no action; which these are."""
+        step, cut = self.buffers.step, []
+        for array, flat in self._finite:
+            # The sum of squares is quick to have, and finite only if every number is (or none is near overflow).
+            if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
+                name = "reward" if array is step.reward else "observation"
+                for row in np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist():
+                    bad = BadObservation(f"{name} holds NaN or infinity: {array[row].tolist()}")
+                    self._cut(row, actions[row], bad)
+                    cut.append(row)
+        if self.spaces.masked:
+            stuck = ~(step.successor.mask.any(axis=1) | step.terminated | step.truncated)
+            for row in np.flatnonzero(stuck).tolist():
+                self._cut(row, actions[row], BadObservation("its action mask allows no action"))
+                cut.append(row)
+        return cut
+
+    def _cut(self, row: int, action: Array, error: BaseException) -> None:
+        self._go_on_after(self._fault(row, int(self.history.episode[row]), action, error), error)
+        self.buffers.cut(row, self.buffers, row)
+
+    def _go_on_after(self, fault: Fault, error: BaseException) -> None:
+        """Tell of a fault; raises where the run does not go on. What hangs is for the parent process to decide on."""
+        if self._on_fault is None or isinstance(error, Hung):
+            raise EnvFault(fault) from None
+        self._on_fault(fault)
+
+    def _fault(self, row: int, episode: int, action: Array | None, error: BaseException) -> Fault:
+        elapsed = 0 if action is None else self.history.elapsed[row]
+        return describe(self._seeds.place(self._indices[row], episode, elapsed, action), error, __file__)

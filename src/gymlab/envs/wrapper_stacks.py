@@ -1,0 +1,86 @@
+"""What stands between an env and the policy, in training and in evaluation, and where the two differ.
+
+They are the same but for wrappers that declare themselves to be for training only, as noise does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gymlab.core.errors import RunError
+from gymlab.core.types import Spaces
+from gymlab.envs.make import Env, env_stack, make_env, split_wrappers
+from gymlab.envs.settings import EnvSettings, Part
+from gymlab.envs.transform import transformed
+from gymlab.envs.wrappers import arguments, is_transform, load_wrapper
+
+
+class Stacks(NamedTuple):
+    """Innermost first: the env, what is around each one, and what acts on the steps of all of them."""
+
+    training: list[str]
+    evaluation: list[str]
+    left_out: list[str]  # what evaluation does without, as declared
+    observation: Any  # the evaluation env's spaces, before any transform
+    action: Any
+
+    @property
+    def note(self) -> str:
+        """For the user; "" where there is nothing to tell."""
+        return f"evaluation leaves out {', '.join(self.left_out)}" if self.left_out else ""
+
+
+def evaluation_settings(settings: EnvSettings) -> EnvSettings:
+    """The env block of evaluation: without the wrappers that are for training only."""
+    kept = tuple(part for part in settings.wrappers if not _training_only(part))
+    return settings if len(kept) == len(settings.wrappers) else settings.model_copy(update={"wrappers": kept})
+
+
+def stacks_of(settings: EnvSettings) -> Stacks:
+    """Both stacks, compared: RunError where they differ in more than what was declared."""
+    evaluated = evaluation_settings(settings)
+    env = make_env(evaluated)
+    observation, action = env.observation_space, env.action_space
+    layers = _layers(env)
+    evaluation = layers + _transforms(evaluated)
+    if split_wrappers(settings)[0] != split_wrappers(evaluated)[0]:
+        layers = _layers(make_env(settings))
+    training = layers + _transforms(settings)
+    left_out = [_line(part) for part in settings.wrappers if _training_only(part)]
+    if len(training) - len(left_out) != len(evaluation) or any(line not in training for line in evaluation):
+        raise RunError(
+            f"training and evaluation see different envs: {' > '.join(training)} against "
+            f"{' > '.join(evaluation)}; to be left out: {', '.join(left_out) or 'nothing'}"
+        )
+    return Stacks(training, evaluation, left_out, observation, action)
+
+
+def check_alike(stacks: Stacks, settings: EnvSettings, inner: Spaces, seen: Spaces) -> None:
+    """RunError unless evaluation shows a policy the spaces it is trained on (`seen`, from the engine's `inner`)."""
+    _, transforms = split_wrappers(evaluation_settings(settings))
+    shown = transformed(inner._replace(observation=stacks.observation, action=stacks.action), transforms)
+    for name in ("observation", "action", "masked"):
+        mine, theirs = getattr(seen, name), getattr(shown, name)
+        if mine != theirs:
+            raise RunError(f"training and evaluation see different envs: {name} is {mine} against {theirs}")
+
+
+def _training_only(part: Part) -> bool:
+    wrapper = load_wrapper(part.name)
+    return getattr(wrapper, "training_only", False) and not arguments(part, wrapper).get("in_evaluation", False)
+
+
+def _layers(env: Env) -> list[str]:
+    try:
+        return env_stack(env)
+    finally:
+        env.close()
+
+
+def _transforms(settings: EnvSettings) -> list[str]:
+    return [_line(part) for part in settings.wrappers if is_transform(load_wrapper(part.name))]
+
+
+def _line(part: Part) -> str:
+    given: dict[str, Any] = arguments(part, load_wrapper(part.name))
+    return f"{part.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"

@@ -1,0 +1,1 @@
+"""What algorithms learn from: returns and advantages, minibatches."""

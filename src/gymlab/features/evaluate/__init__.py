@@ -1,1 +1,0 @@
-"""Scoring the policy while it is trained: in between updates (`here`), or beside them (`aside`)."""

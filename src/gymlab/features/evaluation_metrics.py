@@ -1,0 +1,54 @@
+"""What both ways of evaluating share: the episodes' seed, the metrics of a result, and when to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymlab.core.clock import Clock
+from gymlab.core.rng import generator
+from gymlab.training.evaluation import Evaluation
+from gymlab.training.events import EvaluationKind
+
+
+def episode_seed(seed: int, kind: EvaluationKind, clock: Clock) -> int:
+    """Periodic evaluations share their episodes, so that they compare; a confirming one has its own."""
+    if kind == "periodic":
+        return seed
+    return int(generator(seed, "confirming evaluation", clock.updates).integers(2**31))
+
+
+def measured(evaluation: Evaluation, seconds: float) -> dict[str, float]:
+    """An evaluation as metrics."""
+    values = {"time/evaluate": seconds}
+    for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
+        values |= {
+            f"eval/{mode}_mean": score.mean,
+            f"eval/{mode}_std": score.std,
+            f"eval/{mode}_low": score.low,
+            f"eval/{mode}_high": score.high,
+            f"eval/{mode}_iqm": score.iqm,
+            f"eval/{mode}_length": score.length,
+            f"eval/{mode}_episodes": float(score.n),
+            f"eval/{mode}_truncated": score.truncated / max(score.n, 1),
+        }
+    return values
+
+
+class Patience:
+    """Whether periodic evaluation has begun: at once, or when training episodes first return this much."""
+
+    def __init__(self, from_return: float | None) -> None:
+        self._from_return = from_return
+        self._over = False
+
+    def look(self, row: Mapping[str, float]) -> bool:
+        """Asked where an evaluation is due; once over, it stays so."""
+        self._over = self._over or self._from_return is None or row["roll/return_mean"] >= self._from_return
+        return self._over
+
+    def state(self) -> dict[str, bool]:
+        return {"begun": self._over}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._over = state["begun"]

@@ -1,1 +1,0 @@
-"""Pictures of episodes: taking them, writing on them, and films made of them."""

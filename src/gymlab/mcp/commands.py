@@ -1,0 +1,79 @@
+"""Commands of gymlab's own as processes: what needs JAX runs there, a few at a time, and never longer than allowed."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from gymlab.core.errors import GymlabError, RunError, UserError
+from gymlab.mcp.config import Lab
+from gymlab.runs.logs import plain
+
+SECONDS = 50.0  # clients give up after a minute
+_AT_ONCE, _WAITING = 2, 10  # the last of them is served before its client gives up
+_MOST_LETTERS = 1500
+_turn = threading.BoundedSemaphore(_AT_ONCE)
+_asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
+_alive: set[subprocess.Popen[str]] = set()
+
+
+class Busy(GymlabError):
+    """Too much was asked at once; the input may be right."""
+
+
+class TooLong(RunError):
+    """It was stopped, because the client would not have waited."""
+
+
+def gymlab(lab: Lab, *arguments: str, seconds: float = SECONDS) -> str:
+    """Run a command to its end; what it printed. Its mistakes become ours."""
+    if not _asked.acquire(blocking=False):
+        raise Busy(f"more than {_AT_ONCE + _WAITING} calls need a process at once: try again in a few seconds")
+    try:
+        with _turn:
+            return _run(lab, arguments, seconds)
+    finally:
+        _asked.release()
+
+
+def gymlab_json(lab: Lab, *arguments: str, seconds: float = SECONDS) -> Any:
+    """The same with --json: the object of its last line."""
+    text = gymlab(lab, *arguments, "--json", seconds=seconds)
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def _run(lab: Lab, arguments: tuple[str, ...], seconds: float) -> str:
+    # In our own process group: a client that ends the server's group ends this too, trainings have one of their own.
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "gymlab", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, errors="replace",
+        env={**os.environ, "GYMLAB_RUNS": str(lab.root), "NO_COLOR": "1", "COLUMNS": "100"},
+    )  # fmt: skip
+    _alive.add(child)
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise TooLong(f"gymlab {arguments[0]} took longer than {seconds:g} s and was ended: ask for less") from None
+    finally:
+        _alive.discard(child)
+    if child.returncode:
+        told = plain(err).strip().removeprefix("error: ")[-_MOST_LETTERS:] or f"exit code {child.returncode}"
+        raise (UserError if child.returncode == 2 else RunError)(told)
+    return out
+
+
+def _end_all() -> None:
+    for child in list(_alive):
+        with contextlib.suppress(OSError):
+            child.kill()
+
+
+atexit.register(_end_all)

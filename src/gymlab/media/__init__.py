@@ -1,0 +1,1 @@
+"""Episodes recorded and shown: traces, films, highlight reels, web pages, windows."""

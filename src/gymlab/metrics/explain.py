@@ -1,0 +1,68 @@
+"""The catalogue for readers: what `gymlab explain` says of a metric, and the table of the documentation."""
+
+from __future__ import annotations
+
+from gymlab.core.errors import nearest
+from gymlab.core.explanation import Explanation
+from gymlab.metrics.bounds import bounds_text
+from gymlab.metrics.catalogue import METRICS, NAMESPACES, declared
+from gymlab.metrics.metric import Metric
+
+_FOLDS = {"mean": "their mean", "last": "the last", "sum": "their sum", "min": "the lowest", "max": "the highest"}
+_DIRECTIONS = {"up": "higher is better", "down": "lower is better", "none": ""}
+
+
+def names() -> list[str]:
+    """What can be asked for."""
+    return [metric.name for metric in METRICS]
+
+
+def explain(name: str) -> list[Explanation]:
+    """The metric of this name; a family also by its bare name (`opt/grad_norm/*`, `hp`)."""
+    metric = declared(name) or declared(f"{name}/x")
+    return [] if metric is None else [_explanation(name, metric)]
+
+
+def describe(name: str) -> str:
+    """All that is known of a metric, as text; the nearest name where there is none."""
+    found = explain(name)
+    return found[0].text() if found else f"unknown metric '{name}', nearest: {nearest(name, names()) or 'none'}"
+
+
+def _explanation(name: str, metric: Metric) -> Explanation:
+    facts = {
+        "unit": metric.unit or "that of the setting",
+        "bounds": bounds_text(metric),
+        "direction": _DIRECTIONS[metric.better],
+        "counter": "it never falls" if metric.monotonic else "",
+        "taken": taken(metric),
+        "healthy": metric.healthy,
+        "changed by": ", ".join(metric.settings),
+        "family": f"one of {metric.name}" if metric.is_family else "",
+    }
+    if metric.name == "hp/*" and name.startswith("hp/") and name != metric.name:
+        facts["changed by"] = name.removeprefix("hp/")
+    return Explanation(name, "metric", metric.help, {key: fact for key, fact in facts.items() if fact})
+
+
+def metrics_table() -> str:
+    """Every metric as Markdown, one table per namespace."""
+    parts = []
+    for namespace, title in NAMESPACES.items():
+        rows = sorted((m for m in METRICS if m.namespace == namespace), key=lambda m: (m.priority, m.name))
+        lines = ["| name | unit | bounds | better | meaning | taken |", "| --- " * 6 + "|"]
+        parts += [f"### {title}", "\n".join([*lines, *map(_row, rows)])]
+    return "\n\n".join(parts) + "\n"
+
+
+def taken(metric: Metric) -> str:
+    """When it is taken, and what a row that stands for several updates holds of it."""
+    kind = "histogram, with looks" if metric.histogram else "looks" if metric.looked else ""
+    return f"{kind or 'updates'}: {_FOLDS[metric.folded]}"
+
+
+def _row(metric: Metric) -> str:
+    direction = metric.better if metric.better != "none" else "–"
+    meaning = f"{metric.help} {metric.healthy}".strip()
+    cells = (f"`{metric.name}`", metric.unit or "–", bounds_text(metric), direction, meaning, taken(metric))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

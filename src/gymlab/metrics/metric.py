@@ -1,0 +1,72 @@
+"""What is known of a metric before anything is measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from gymlab.core.format import counted, lasted, sized
+
+Better = Literal["up", "down", "none"]
+Fold = Literal["mean", "last", "sum", "min", "max"]
+Limits = tuple[float, float]
+
+UNBOUNDED: Limits = (-math.inf, math.inf)
+POSITIVE: Limits = (0.0, math.inf)
+SHARE: Limits = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One name, or a family of names where it ends in `/*`."""
+
+    name: str
+    help: str  # what it is
+    unit: str
+    form: str  # a format such as `.3f`, or `count`, `bytes`, `percent`, `duration`
+    priority: int  # place within its namespace, lowest first; up to HEADLINE it is shown where room is short
+    bounds: Limits | str  # fixed, or the name of a rule in `bounds.RULES`; UNBOUNDED is said, never left out
+    better: Better = "none"
+    monotonic: bool = False
+    healthy: str = ""  # what it looks like when all is well, and when it is not
+    settings: tuple[str, ...] = ()  # the recipe settings that move it, the strongest first
+    highlight: str = ""  # a colour of its own in tables
+    fold: Fold = "mean"  # what a row that stands for several updates holds, of those that measured it
+    looked: bool = False  # taken only of some updates, with the histograms
+    histogram: bool = False  # bins and counts, not a number
+
+    @property
+    def namespace(self) -> str:
+        return self.name.partition("/")[0] if "/" in self.name else "clock"
+
+    @property
+    def folded(self) -> Fold:
+        """What a row that stands for several updates really holds."""
+        return "last" if self.monotonic or self.looked or self.histogram else self.fold
+
+    @property
+    def is_family(self) -> bool:
+        return self.name.endswith("/*")
+
+    def text(self, value: float) -> str:
+        """The value for people, at the metric's precision."""
+        return written(value, self.form)
+
+
+HEADLINE = 30
+
+
+def written(value: float, form: str) -> str:
+    """A number in one of the forms above; what is no number is called by its name."""
+    if not math.isfinite(value):
+        return str(value)
+    if form == "count":
+        return counted(value)
+    if form == "bytes":
+        return sized(value)
+    if form == "percent":
+        return f"{100 * value:.1f} %"
+    if form == "duration":
+        return lasted(value)
+    return f"{value:{form}}"

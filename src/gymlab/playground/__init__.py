@@ -1,1 +1,0 @@
-"""Training one small env live, with its scheduled numbers in a learner's hands."""

@@ -1,1 +1,0 @@
-"""Small trained policies that come with the package."""

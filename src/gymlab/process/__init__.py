@@ -1,0 +1,1 @@
+"""Starting child processes, talking to them, and measuring what they use."""

@@ -1,0 +1,153 @@
+"""Validation: the schema's complaints, turned into problems with a place and the nearest valid name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.clock import Count
+from gymlab.core.errors import nearest, suggestion
+from gymlab.core.settings import Settings
+from gymlab.recipes.foreign_keys import ADVICE, foreign
+from gymlab.recipes.merge import BLOCKS, FIELDS, algorithm_names
+from gymlab.recipes.problems import KeyPath, Problems, brief, dotted
+from gymlab.recipes.schema import AlgorithmChoice, Recipe, check_rollout
+from gymlab.recipes.yaml_source import Node
+
+S = TypeVar("S", bound=Settings)
+
+_EXPECTED = {
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "finite_number": "expected a finite number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "string_type": "expected text",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "dict_type": "expected a block of keys",
+    "model_type": "expected a block of keys",
+    "model_attributes_type": "expected a block of keys",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "must be above"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be below"),
+    "less_than_equal": ("le", "must be at most"),
+}
+_COUNT = TypeAdapter(Count)
+
+
+class Checker:
+    """Validates one flattened variant whose algorithm is known (or None, where that itself is a problem)."""
+
+    def __init__(self, node: Node, algorithm: str | None, settings: type[AlgorithmSettings] | None) -> None:
+        self.node = node
+        self.algorithm = algorithm
+        self.settings = settings
+        self.problems = Problems()
+
+    def recipe(self, name: str) -> Recipe | None:
+        """The recipe, or None with the reasons in `problems`."""
+        given = {key: node.plain() for key, node in self.node.items() if key != self.algorithm}
+        given = {key: value for key, value in given.items() if value is not None or key not in BLOCKS}
+        if "algorithm" in given:
+            self.problems.note(self.node.place_of(("algorithm",)), "algorithm", f"unknown key: {ADVICE['algorithm']}")
+        chosen = self._algorithm()
+        stand_in = AlgorithmChoice(name="", settings=AlgorithmSettings())
+        recipe = self.validate(Recipe, {"name": name, **given, "algorithm": stand_in}, ())
+        if chosen is None:
+            return None
+        self._rollout(chosen.settings, given)
+        if recipe is None or self.problems:
+            return None
+        return recipe.model_copy(update={"algorithm": chosen})
+
+    def validate(self, model: type[S], given: Any, path: KeyPath) -> S | None:
+        """`given` as a model; complaints are noted below `path`."""
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False):
+                self._note((*path, *fault["loc"]), dict(fault))
+            return None
+
+    def _algorithm(self) -> AlgorithmChoice | None:
+        if self.algorithm is None or self.settings is None:
+            return None
+        block = self.node.get(self.algorithm)
+        given = block.plain() if block is not None and block.value is not None else {}
+        settings = self.validate(self.settings, given, (self.algorithm,))
+        return None if settings is None else AlgorithmChoice(name=self.algorithm, settings=settings)
+
+    def _rollout(self, settings: AlgorithmSettings, given: dict[Any, Any]) -> None:
+        """Checked even where other keys are wrong, so that nothing is reported only on the second try."""
+        if any(problem.key in ("n_envs", "n_steps") for problem in self.problems):
+            return
+        n_envs, n_steps = (_COUNT.validate_python(given.get(key, _default(key))) for key in ("n_envs", "n_steps"))
+        try:
+            check_rollout(settings, n_envs, n_steps)
+        except ValueError as error:
+            named = re.match(r"\w+", str(error))
+            key = named[0] if named else ""
+            inside = key in type(settings).model_fields
+            path = (self.algorithm, key) if inside else (key,) if key in FIELDS else (self.algorithm,)
+            # The key itself if it was written, else what was written about the size of the rollout.
+            written = next((p for p in (path, ("n_steps",), ("n_envs",), (self.algorithm,)) if self.node.get(*p)), ())
+            self.problems.note(self.node.place_of(written), dotted(path), str(error))
+
+    def _note(self, path: KeyPath, fault: dict[str, Any]) -> None:
+        kind, context, got = fault["type"], fault.get("ctx", {}), fault["input"]
+        if not path:
+            return  # the recipe's own check of the rollout, which `_rollout` reports with its place
+        if kind == "extra_forbidden":
+            text = f"unknown key: {self._nearest(path)}"
+        elif kind == "missing":
+            text = "missing: name a Gymnasium id, module:Class or ./file.py:Class" if path[-1] == "id" else "missing"
+        elif kind in _EXPECTED:
+            text = f"{_EXPECTED[kind]}, got {brief(got)}"
+        elif kind in _BOUNDS:
+            name, words = _BOUNDS[kind]
+            text = f"{words} {context[name]:g}, got {brief(got)}"
+        elif kind == "literal_error":
+            choices = re.findall(r"'([^']*)'", context["expected"])
+            near = nearest(str(got), choices)
+            hint = f"did you mean '{near}'? One of" if near else "choose one of"
+            text = f"unknown choice {brief(got)}: {hint} {', '.join(choices)}"
+        else:
+            message = str(context["error"]) if "error" in context else fault["msg"]
+            text = message if "got " in message or repr(got) in message else f"{message}, got {brief(got)}"
+        self.problems.note(self.node.place_of(path), path, text)
+
+    def _nearest(self, path: KeyPath) -> str:
+        *above, last = path
+        key = str(last)
+        known = foreign(key, self.algorithm)
+        if known is not None:
+            return known
+        here = self._fields(tuple(above))
+        elsewhere = [f"{block}.{key}" for block in (*BLOCKS, self.algorithm) if block and key in self._fields((block,))]
+        if not above and elsewhere:
+            return f"it belongs in a block: did you mean '{elsewhere[0]}'?"
+        if above and key in FIELDS:
+            return "it belongs one level up, beside this block"
+        if elsewhere and not any(key.lower() == field.lower() for field in here):
+            return f"did you mean '{elsewhere[0]}'?"
+        return suggestion(key, here, limit=30)
+
+    def _fields(self, path: KeyPath) -> list[str]:
+        if not path:
+            return ["extends", *FIELDS, *algorithm_names()]
+        if path == (self.algorithm,):
+            return list(self.settings.model_fields) if self.settings else []
+        return list(BLOCKS[path[0]].model_fields) if len(path) == 1 and path[0] in BLOCKS else []
+
+
+def _default(field: str) -> Any:
+    return Recipe.model_fields[field].default

@@ -1,0 +1,1 @@
+"""A run as text, tables and pictures: pure functions of its folder."""

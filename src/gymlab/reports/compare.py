@@ -1,0 +1,163 @@
+"""Several runs side by side: what was set differently, what came of it, and their curves in one plot."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from gymlab.core.errors import UserError, suggestion
+from gymlab.core.format import counted, lasted
+from gymlab.metrics.catalogue import metric, written
+from gymlab.reports import sections
+from gymlab.reports.run_facts import Facts
+from gymlab.reports.scoring import auc
+from gymlab.reports.sections import shown
+from gymlab.runs.curves import Curve, smoothed
+from gymlab.terminal.plots import LETTERS, Frame, Line, plot
+
+
+def horizon(runs: Sequence[Facts]) -> int:
+    """The env steps over which all runs have a score: that of the shortest."""
+    return min(run.score.horizon for run in runs)
+
+
+def ranked(runs: Sequence[Facts]) -> list[tuple[Facts, float | None]]:
+    """Runs with their score over the common horizon, best first; those without one at the end."""
+    over = horizon(runs)
+    scored = [(run, auc(run.measured.evaluations, over)) for run in runs]
+    return sorted(scored, key=lambda pair: (pair[1] is None, -(pair[1] or 0.0)))
+
+
+def settings_diff(runs: Sequence[Facts]) -> dict[str, list[Any]]:
+    """Settings that are not the same in all runs, with each run's value (None: it has none); the seed among them.
+
+    Those of an algorithm's block stand there without its name, so that algorithms compare.
+    """
+    each = [_comparable(run) for run in runs]
+    keys = dict.fromkeys(key for values in each for key in values)
+    rows = {key: [values.get(key) for values in each] for key in keys}
+    return {key: values for key, values in rows.items() if any(value != values[0] for value in values)}
+
+
+def _comparable(run: Facts) -> dict[str, Any]:
+    algorithm = str(run.manifest.get("algorithm"))
+    values = {key: value for key, value in run.settings.items() if key not in sections.LABELS}
+    plain = {key.removeprefix(f"{algorithm}."): value for key, value in values.items()}
+    return {"seed": run.manifest.get("seed"), "algorithm": algorithm, **plain}
+
+
+def notes(runs: Sequence[Facts]) -> list[str]:
+    """What makes runs hard to compare."""
+    envs = dict.fromkeys(shown(run.settings.get("env.id")) for run in runs)
+    told = [f"different envs ({', '.join(envs)}): their returns do not compare"] if len(envs) > 1 else []
+    if len({run.score.horizon for run in runs}) > 1:
+        told.append(f"different budgets: scores are over the first {counted(horizon(runs))} env_steps")
+    waiting = [run.run_id for run in runs if run.status.get("status") == "running"]
+    return told + ([f"still running: {', '.join(waiting)}"] if waiting else [])
+
+
+def table(runs: Sequence[Facts]) -> list[str]:
+    """The runs, best first."""
+    letters = {run.run_id: letter for run, letter in zip(runs, LETTERS, strict=False)}
+    rows: list[tuple[str, ...]] = [
+        ("", "run", "score/auc", "to threshold", "solved", "greedy", "sampled", "env_steps", "time", "steps/s")
+    ]
+    for run, area in ranked(runs):
+        data = sections.result_data(run)
+        reached, seconds, done = run.score.steps_to_threshold, data["seconds"], data["env_steps"]
+        timed = isinstance(seconds, int | float) and isinstance(done, int | float) and seconds > 0
+        rows.append(
+            (
+                letters.get(run.run_id, ""),
+                run.run_id,
+                "-" if area is None else written("score/auc", area),
+                "-" if reached is None else counted(reached),
+                sections.yes_or_no(data["solved"], "-"),
+                *(_mean(data, mode) for mode in ("greedy", "sampled")),
+                counted(done) if isinstance(done, int | float) else "-",
+                lasted(seconds) if timed else "-",
+                counted(done / seconds) if timed else "-",
+            )
+        )
+    return sections.columns(rows, right=range(2, 10))
+
+
+def settings_table(runs: Sequence[Facts]) -> list[str]:
+    """What differs, one row per setting and one column per run."""
+    differing = settings_diff(runs)
+    if not differing:
+        return ["(the settings are the same)"]
+    head = ("setting", *(run.run_id for run in runs))
+    return sections.columns([head, *((shown(key), *map(_brief, values)) for key, values in differing.items())])
+
+
+def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: Frame | None = None) -> list[str]:
+    """One metric of all runs in one plot."""
+    curves = [smoothed(curve_of(run, name), smooth) for run in runs]
+    goals = {run.solved_at for run in runs}
+    goal = goals.pop() if len(goals) == 1 and metric(name).bounds == "return" else None
+    frame = frame or Frame(width=72, height=16, axis=curves[0].axis, threshold=goal)
+    lines = [Line(label(run, runs), curve.x, curve.y) for run, curve in zip(runs, curves, strict=True)]
+    return [*textwrap.wrap(f"{name}: {metric(name).help}", 100), *plot(lines, frame)]
+
+
+def curve_of(run: Facts, name: str) -> Curve:
+    """A run's curve; UserError where it never measured that."""
+    curve = run.measured.curves.get(name)
+    if curve is None or (not len(curve) and name not in run.measured.names):
+        raise UserError(f"run '{run.run_id}' has no metric '{name}': {suggestion(name, run.measured.names)}")
+    return curve
+
+
+def label(run: Facts, among: Sequence[Facts]) -> str:
+    """A run's id, with the number of envs where runs differ in it."""
+    differ = len({shown(other.settings.get("n_envs")) for other in among}) > 1
+    return f"{run.run_id} ({shown(run.settings.get('n_envs'))} envs)" if differ else run.run_id
+
+
+def page(runs: Sequence[Facts], name: str, smooth: float = 0.0) -> list[str]:
+    """The whole comparison as text."""
+    return [
+        *table(runs),
+        *(f"note: {note}" for note in notes(runs)),
+        "",
+        *settings_table(runs),
+        "",
+        *overlay(runs, name, smooth),
+    ]
+
+
+def data(runs: Sequence[Facts], name: str) -> dict[str, Any]:
+    """The same for programs, best run first."""
+    return {
+        "horizon": horizon(runs),
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "name": run.name,
+                **sections.result_data(run),
+                **run.score.as_json(),
+                "score/auc": area,
+            }
+            for run, area in ranked(runs)
+        ],
+        "settings": {
+            key: dict(zip([run.run_id for run in runs], values, strict=True))
+            for key, values in settings_diff(runs).items()
+        },
+        "metric": name,
+        "curves": {run.run_id: sections.curve_data(curve_of(run, name)) for run in runs},
+        "notes": notes(runs),
+    }
+
+
+def _mean(result: dict[str, Any], mode: str) -> str:
+    part = (result["eval"] or {}).get(mode)
+    value = part.get("mean") if isinstance(part, dict) else None
+    return f"{value:.2f}" if isinstance(value, int | float) else "-"
+
+
+def _brief(value: Any, most: int = 40) -> str:
+    text = "-" if value is None else shown(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."

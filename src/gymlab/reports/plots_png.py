@@ -1,0 +1,190 @@
+"""Curves as a PNG, with matplotlib (extra `plot`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gymlab.core.errors import UserError
+from gymlab.core.format import counted, lasted
+from gymlab.metrics.catalogue import metric
+from gymlab.metrics.metric import Limits
+from gymlab.reports import compare
+from gymlab.reports.run_facts import Facts
+from gymlab.reports.sections import returns
+from gymlab.runs.curves import Curve, smoothed
+from gymlab.terminal.plots import ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, told apart by colour-blind eyes too; the darker ones first, on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
+_INK, _QUIET, _GRID = "#24292F", "#6E7781", "#E6E8EB"
+_DROWNED = 300.0  # the largest value over the median
+_DECADES = 5  # that a logarithmic axis shows at least, below its largest value
+
+
+class Panel(NamedTuple):
+    """One metric of one or several runs."""
+
+    name: str
+    curves: Sequence[tuple[str, Curve]]  # label, curve
+    threshold: float | None = None
+    limits: Limits | None = None  # what the metric can be, where known
+    log: bool = False
+
+
+OVERVIEW = ("opt/entropy", "opt/approx_kl", "opt/explained_variance", "opt/value_loss", "opt/grad_norm")
+
+
+def drowned(curves: Sequence[Curve]) -> bool:
+    """Whether a few values are so large that on an even scale all others would lie on the floor."""
+    values = np.concatenate([curve.y for curve in curves]) if curves else np.empty(0)
+    return bool(values.size and values.min() >= 0 and values.max() > _DROWNED * max(np.median(values), 1e-300))
+
+
+def overview(run: Facts, limits: Mapping[str, Limits]) -> list[Panel]:
+    """A run's returns, trained and evaluated, and how its optimisation went."""
+    training, judged = returns(run)
+    found = run.measured.curves
+    both = [(label, found[name]) for label, name in (("training", training), ("evaluation", judged)) if name in found]
+    shown = [name for name in OVERVIEW if name in found and len(found[name])]
+    return [
+        Panel(training, both, run.solved_at, limits.get(training)),
+        *(Panel(name, [("training", found[name])], None, limits.get(name), drowned([found[name]])) for name in shown),
+    ]
+
+
+def side_by_side(runs: Sequence[Facts], names: Sequence[str], limits: Mapping[str, Limits]) -> list[Panel]:
+    """One panel per metric with all runs in it."""
+    goals = {run.solved_at for run in runs}
+    goal = goals.pop() if len(goals) == 1 else None
+    panels = []
+    for name in names:
+        curves = [compare.curve_of(run, name) for run in runs]
+        labels = [compare.label(run, runs) for run in runs]
+        shown = goal if metric(name).bounds == "return" else None
+        panels.append(Panel(name, list(zip(labels, curves, strict=True)), shown, limits.get(name), drowned(curves)))
+    return panels
+
+
+def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int = 150) -> bytes:
+    """A PNG with one panel per metric, in up to two columns."""
+    across = 1 if len(panels) == 1 else 2
+    down = -(-len(panels) // across)
+    width, height = (9.0, 4.8) if across == 1 else (13.0, 3.5 * down + 0.7)
+    figure = figure_class()(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
+    grid = figure.subplots(down, across, squeeze=False)
+    colours = _colours(panels)
+    for place, axes in enumerate(grid.flat):
+        if place < len(panels):
+            _panel(axes, panels[place], colours, smooth)
+        else:
+            axes.set_visible(False)
+    if len(colours) > 1:
+        handles = {
+            text: line for axes in grid.flat for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside lower left", ncols=min(4, len(handles)), frameon=False,
+            fontsize=9, labelcolor=_INK,
+        )  # fmt: skip
+    return as_png(figure)
+
+
+def figure_class() -> Any:
+    """Matplotlib's, or what to install."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
+    return Figure
+
+
+def as_png(figure: Any) -> bytes:
+    """The same bytes for the same picture."""
+    target = io.BytesIO()
+    figure.savefig(target, format="png", metadata={"Software": "gymlab"})
+    return target.getvalue()
+
+
+def _colours(panels: Sequence[Panel]) -> Mapping[str, str]:
+    labels = dict.fromkeys(label for panel in panels for label, _ in panel.curves)
+    return {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(labels)}
+
+
+def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str], smooth: float) -> None:
+    for label, curve in panel.curves:
+        if not len(curve):
+            continue
+        colour, few = colours[label], len(curve) <= 30
+        calm = smoothed(curve, smooth)
+        if smooth > 0:
+            axes.plot(curve.x, curve.y, color=colour, linewidth=0.8, alpha=0.25)
+        elif (curve.high > curve.low).any():
+            axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+        mark: dict[str, Any] = (
+            {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.7} if few else {}
+        )
+        axes.plot(calm.x, calm.y, color=colour, linewidth=1.7, label=label, solid_capstyle="round", **mark)
+    if panel.threshold is not None:
+        axes.axhline(panel.threshold, color=_QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        axes.set_title(f"dashed: solved at {panel.threshold:g}", loc="right", fontsize=8, color=_QUIET)
+    _dress(axes, panel)
+
+
+def _dress(axes: Axes, panel: Panel) -> None:
+    """Axes as quiet as they can be and still be read."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = next((curve.axis for _, curve in panel.curves), "vec_steps")
+    axes.set_title(panel.name, loc="left", fontsize=11, color=_INK, fontweight="bold", parse_math=False)
+    axes.set_xlabel(axis, fontsize=9, color=_QUIET)
+    axes.set_ylabel(metric(panel.name).unit, fontsize=9, color=_QUIET)
+    if not panel.log:
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.tick_params(labelsize=9, colors=_INK, length=0)
+    axes.grid(True, color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.01)
+    left, right = axes.get_xlim()
+    if 0 < left < 0.25 * right:
+        axes.set_xlim(left=-0.01 * right)  # runs begin at 0, whatever was measured first
+    axes.set_xticks(ticks(*axes.get_xlim(), 6, seconds=axis == "seconds"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: lasted(x) if axis == "seconds" else counted(x)))
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(_QUIET)
+    if panel.log:
+        _by_decades(axes, [curve for _, curve in panel.curves])
+    else:
+        _keep_within(axes, panel.limits)
+
+
+def _by_decades(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A logarithmic axis over the decades that tell something: a rate that decays to 0 would take all of them."""
+    seen = [curve.y[curve.y > 0] for curve in curves if (curve.y > 0).any()]
+    high, least = max(values.max() for values in seen), min(values.min() for values in seen)
+    usual = min(float(np.median(values)) for values in seen)
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(max(least, min(usual / 100, high / 10**_DECADES)) / 1.5, high * 1.5)
+    axes.yaxis.minorticks_off()
+    if not axes.get_title(loc="right"):
+        axes.set_title("logarithmic", loc="right", fontsize=8, color=_QUIET)
+
+
+def _keep_within(axes: Axes, limits: Limits | None) -> None:
+    """End the axis at a limit that the values come near; values beyond it, which are a bug, stay in sight."""
+    if limits is None:
+        return
+    (low, high), (least, most) = axes.get_ylim(), axes.dataLim.intervaly
+    span = high - low
+    near_low = least >= limits[0] and low < limits[0] + 0.15 * span
+    near_high = most <= limits[1] and high > limits[1] - 0.15 * span
+    axes.set_ylim(limits[0] - 0.03 * span if near_low else low, limits[1] + 0.03 * span if near_high else high)

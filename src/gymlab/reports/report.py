@@ -1,0 +1,109 @@
+"""report.md and report.json: what a run was, what came of it, and how to make it again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gymlab.metrics.bounds import Context, bounds
+from gymlab.metrics.metric import Limits
+from gymlab.metrics.return_range import return_range
+from gymlab.reports import sections
+from gymlab.reports.report_alerts import alerts
+from gymlab.reports.run_facts import Facts
+from gymlab.reports.sections import Section
+from gymlab.runs import files
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.redact import redact, redact_tree
+from gymlab.runs.status import read_record
+
+FORMAT = 1
+
+
+class Report(NamedTuple):
+    markdown: str
+    data: dict[str, Any]
+
+
+def build_report(facts: Facts, defaults: Mapping[str, Any], limits: Mapping[str, Limits] | None = None) -> Report:
+    """The whole report. `limits` are the bounds of metrics, where they are known."""
+    parts = [
+        sections.result(facts),
+        sections.score(facts),
+        sections.curves(facts),
+        alerts(facts),
+        sections.settings(facts, defaults),
+        sections.time(facts),
+        sections.checkpoints(facts),
+        sections.reproduction(facts),
+    ]
+    told = [part for part in parts if part is not None]
+    head = {"format": FORMAT, "run_id": facts.run_id, "name": facts.name, "seed": facts.manifest.get("seed")}
+    data = head | {part.key: part.data for part in told} | {"bounds": dict(limits or {})}
+    return Report(_markdown(facts, told), redact_tree(data))
+
+
+def _markdown(facts: Facts, parts: list[Section]) -> str:
+    solved = facts.summary.get("solved")
+    verdict = {True: "solved", False: "not solved"}[solved] if isinstance(solved, bool) else str(facts.status["status"])
+    lines = [f"# {sections.shown(facts.name)}, seed {sections.shown(facts.manifest.get('seed'))}: {verdict}", ""]
+    lines += [f"Run `{facts.run_id}`{_engine(facts)}.", ""]
+    for part in parts:
+        lines += [f"## {part.title}", "", *part.lines, ""]
+    return redact("\n".join(lines).rstrip() + "\n")
+
+
+def _engine(facts: Facts) -> str:
+    engine = facts.manifest.get("engine")
+    if not isinstance(engine, dict):
+        return ""
+    return f", {sections.shown(engine.get('engine'))} engine on {sections.shown(engine.get('device'))}"
+
+
+def report_json(paths: RunPaths) -> Path:
+    """Where the data of a report lies."""
+    return paths.report.with_suffix(".json")
+
+
+def write_report(paths: RunPaths, report: Report) -> None:
+    """Both files, each whole or not at all."""
+    files.write_text(paths.inside(paths.report), report.markdown)
+    files.write_text(paths.inside(report_json(paths)), files.strict_json(report.data) + "\n")
+
+
+def bounds_json(paths: RunPaths) -> Path:
+    """Where a run that has no report yet notes how far its metrics can go."""
+    return paths.root / "bounds.json"
+
+
+def write_bounds(paths: RunPaths, limits: Mapping[str, Limits]) -> None:
+    """For those who watch: bounds follow from spaces, which nobody else knows."""
+    files.write_text(paths.inside(bounds_json(paths)), files.strict_json(dict(limits)) + "\n", durable=False)
+
+
+def known_bounds(facts: Facts) -> dict[str, Limits]:
+    """Bounds of a run's metrics: what its report wrote down, else what its settings tell."""
+    return bounds_of(facts.paths, facts.settings, facts.measured.names)
+
+
+def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Limits]:
+    """The same for those who have not read the whole run."""
+    reported = read_record(report_json(paths)).get("bounds")
+    noted = {**read_record(bounds_json(paths)), **(reported if isinstance(reported, dict) else {})}
+    found = {name: bounds(name, context_of(settings)) for name in names}
+    for name, pair in noted.items():
+        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float | None) for x in pair):
+            low, high = pair
+            found[name] = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+    return found
+
+
+def context_of(settings: Mapping[str, Any], action: Any = None, observation: Any = None, limit: int = 0) -> Context:
+    """What bounds are inferred from, of what a run's settings and spaces tell."""
+    given = settings.get("env.max_episode_steps")
+    steps = limit or (given if isinstance(given, int) else 0)
+    changed = [key for key in settings if key.startswith("env.kwargs.") or (key == "env.kwargs" and settings[key])]
+    possible = return_range(str(settings.get("env.id")), steps, dict.fromkeys(changed)) if steps else None
+    return Context(action, observation, possible, steps or None, settings)

@@ -1,0 +1,284 @@
+"""The parts of a report, each a pure function of a run's facts: text for people and data for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gymlab.core.format import counted, lasted
+from gymlab.metrics.catalogue import headlines, metric, written
+from gymlab.reports.run_facts import PHASES, Facts
+from gymlab.runs.curves import Curve
+from gymlab.terminal.plots import Frame, Line, plot, sparkline
+
+LABELS = ("env.actions", "env.observations", "env.links")  # settings that name things and change nothing
+_JSON_POINTS = 100
+
+
+class Section(NamedTuple):
+    """`lines` are Markdown below the heading; `data` stands under `key` in report.json."""
+
+    key: str
+    title: str
+    lines: list[str]
+    data: Any
+
+
+def result(facts: Facts) -> Section:
+    """Solved or not, by which way of acting, and what ended the run."""
+    data = result_data(facts)
+    rows = [(name.replace("_", " "), text) for name, text in result_rows(facts).items()]
+    return Section("result", "Result", table(("what", "value"), rows), data)
+
+
+def result_data(facts: Facts) -> dict[str, Any]:
+    """The result as plain values."""
+    evaluated = facts.summary.get("eval")
+    return {
+        "status": facts.status.get("status"),
+        "stop_reason": facts.status.get("stop_reason"),
+        "solved": facts.summary.get("solved"),
+        "solved_at": facts.solved_at,
+        "solved_by": facts.solved_by,
+        "eval": evaluated if isinstance(evaluated, dict) else None,
+        "best_return": facts.summary.get("best_return"),
+        **{name: facts.clock.get(name) for name in ("vec_steps", "env_steps", "updates", "episodes", "seconds")},
+    }
+
+
+def result_rows(facts: Facts) -> dict[str, str]:
+    """The result in words, by what it is."""
+    data = result_data(facts)
+    verdict = yes_or_no(data["solved"], "not known")
+    ways = {"both": "greedy and sampled"}.get(facts.solved_by, facts.solved_by)
+    goal = "no threshold is known" if facts.solved_at is None else f"{ways} return of {facts.solved_at:g}"
+    rows = {
+        "status": f"{shown(data['status'])}, stop_reason: {shown(data['stop_reason'])}",
+        "solved": f"{verdict} ({goal})",
+        **{mode: _evaluation(part) for mode, part in (data["eval"] or {}).items()},
+        "best evaluation": _number(data["best_return"], "eval/greedy_mean"),
+        "steps": " · ".join(
+            f"{counted(data[clock])} {clock}"
+            for clock in ("vec_steps", "env_steps", "updates", "episodes")
+            if isinstance(data[clock], int | float)
+        ),
+        "time": lasted(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
+    }
+    return {shown(name): text for name, text in rows.items() if text}
+
+
+def score(facts: Facts) -> Section:
+    """The one number to rank by, and how soon the threshold was reached."""
+    rows = list(score_rows(facts).items())
+    return Section("score", "Score", table(("what", "value"), rows), facts.score.as_json())
+
+
+def score_rows(facts: Facts) -> dict[str, str]:
+    """Both scores in words."""
+    found = facts.score
+    so_far = " so far" if found.partial else ""
+    over = f"mean return over {counted(found.horizon)} env_steps{so_far}"
+    reached = "not reached" if found.steps_to_threshold is None else f"{counted(found.steps_to_threshold)} env_steps"
+    return {
+        "score/auc": "no evaluation yet" if found.auc is None else f"{written('score/auc', found.auc)} ({over})",
+        "score/steps_to_threshold": f"{reached} (threshold {found.threshold:g})"
+        if found.threshold is not None
+        else "no threshold is known",
+    }
+
+
+def settings(facts: Facts, defaults: Mapping[str, Any]) -> Section:
+    """What differs from the defaults, and what was changed when the run was resumed."""
+    changed = changed_settings(facts.settings, defaults)
+    head = [(f"`{shown(key)}`", shown(value), shown(default)) for key, (value, default) in changed.items()]
+    lines = table(("key", "value", "default"), head) if head else ["Every setting has its default value."]
+    lines += ["", "All other settings have their default; every value stands in `recipe.yaml`."]
+    sessions = [record for record in _list(facts.manifest.get("sessions")) if isinstance(record, dict)]
+    for record in sessions:
+        changes = [change for change in _list(record.get("changes")) if isinstance(change, list) and len(change) == 3]
+        told = "; ".join(f"{shown(key)}: {shown(old)} → {shown(new)}" for key, old, new in changes)
+        lines.append(f"Resumed at {shown(record.get('resumed_at'))} env_steps" + (f", with {told}." if told else "."))
+    data = {"changed": {key: {"value": v, "default": d} for key, (v, d) in changed.items()}, "sessions": sessions}
+    return Section("settings", "Settings", lines, {**data, "all": dict(facts.settings)})
+
+
+def changed_settings(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys whose value is not the default, with both; a key without a known default, and mere labels, are left out."""
+    known = {key: value for key, value in values.items() if key in defaults and key not in LABELS}
+    return {key: (value, defaults[key]) for key, value in known.items() if defaults[key] != value}
+
+
+def curves(facts: Facts) -> Section:
+    """Returns as a plot, the other headline metrics as sparklines."""
+    measured = facts.measured.curves
+    lines = ["```text", *return_plot(facts), "```", "", "```text", *sparklines(facts), "```"]
+    return Section("curves", "Curves", lines, {name: curve_data(curve) for name, curve in measured.items()})
+
+
+def return_plot(facts: Facts, frame: Frame | None = None) -> list[str]:
+    """The return of training and of the evaluations that count in one plot."""
+    found = [facts.measured.curves[name] for name in returns(facts) if len(facts.measured.curves.get(name, ()))]
+    frame = frame or Frame(axis=found[0].axis if found else "vec_steps", threshold=facts.solved_at)
+    return plot([Line(curve.name, curve.x, curve.y) for curve in found], frame)
+
+
+def returns(facts: Facts) -> tuple[str, str]:
+    """The two metrics that say how good a policy is: while it explores, and as it is judged."""
+    return "roll/return_mean", "eval/sampled_mean" if facts.solved_by == "sampled" else "eval/greedy_mean"
+
+
+def sparklines(facts: Facts, width: int = 40) -> list[str]:
+    """One line for each headline metric that changes: first and last value, and its course between extremes."""
+    rows: list[tuple[str, ...]] = []
+    for name in headlines(facts.measured.curves):
+        curve = facts.measured.curves[name]
+        told = name in returns(facts) or metric(name).monotonic
+        if told or len(curve) < 2 or curve.low.min() == curve.high.max():
+            continue
+        ends = (written(name, float(curve.y[0])), written(name, curve.last))
+        extremes = f"{written(name, float(curve.low.min()))} to {written(name, float(curve.high.max()))}"
+        lost = f", {curve.not_finite} not finite" if curve.not_finite else ""
+        rows.append((shown(name), ends[0], "→", ends[1], sparkline(curve.y, width), extremes + lost))
+    return columns(rows, right=(1,)) if rows else ["(nothing else changed)"]
+
+
+def curve_data(curve: Curve, points: int = _JSON_POINTS) -> dict[str, Any]:
+    """A curve as JSON, at most so many points."""
+    step = max(1, -(-len(curve) // points))
+    places = sorted({*range(0, len(curve), step), *([len(curve) - 1] if len(curve) else [])})
+    x, y = curve.x[places].tolist(), [float(f"{value:.6g}") for value in curve.y[places]]
+    return {"axis": curve.axis, "unit": metric(curve.name).unit, "x": x, "y": y, "not_finite": curve.not_finite}
+
+
+def time(facts: Facts) -> Section:
+    """Where the seconds went."""
+    spent = phases(facts)
+    total = sum(spent.values())
+    rows = [(name, lasted(seconds), f"{seconds / total:.0%}") for name, seconds in spent.items() if total > 0]
+    lines = table(("phase", "time", "share"), rows) if rows else ["Nothing was timed."]
+    sps = facts.measured.last.get("time/sps_mean")
+    if sps is not None:
+        lines += ["", f"{counted(sps)} env_steps per second over the last session."]
+    return Section("time", "Time", lines, {"seconds": spent, "sps_mean": sps})
+
+
+def phases(facts: Facts) -> dict[str, float]:
+    """Seconds by phase; what no phase claims is the training of compiled engines, or else the rest."""
+    spent = {name.removeprefix("time/"): facts.measured.totals.get(name, 0.0) for name in PHASES}
+    seconds = facts.clock.get("seconds")
+    # The last evaluation and checkpoint come after the last update, where the clock has stopped.
+    after = sum(facts.measured.last.get(f"time/{name}", 0.0) for name in ("evaluate", "checkpoint"))
+    rest = float(seconds) + after - sum(spent.values()) if isinstance(seconds, int | float) else 0.0
+    name = "rest" if spent["collect"] else "collect and update, compiled into one"
+    return {key: value for key, value in {name: rest, **spent}.items() if value > 0}
+
+
+def checkpoints(facts: Facts) -> Section:
+    """Which ones there are."""
+    index = facts.checkpoints
+    kept = ", ".join(map(str, sorted(index["env_steps"])))
+    told = [f"best `{shown(index['best'])}`, last `{shown(index['last'])}` (at env_steps {kept})" if kept else "none"]
+    return Section("checkpoints", "Checkpoints", told, dict(index))
+
+
+def reproduction(facts: Facts) -> Section:
+    """The command that makes this run again, and with what it was made."""
+    command, original = again(facts), _original(facts)
+    versions = facts.manifest.get("versions")
+    made = ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else ""
+    git = facts.manifest.get("git")
+    lines = ["In this folder:", "", "```bash", shown(command), "```"]
+    if original:
+        lines += ["", f"It was started by `{shown(shlex.join(original)).replace('`', '')}`."]
+    if made:
+        commit = f", git {shown(git.get('commit'))[:12]}" if isinstance(git, dict) else ""
+        lines += ["", f"Made with {shown(made)}{commit}."]
+    return Section("reproduction", "Reproduction", lines, {"command": command, "original": original, "git": git})
+
+
+def again(facts: Facts) -> str:
+    """`gymlab train` on the run's own recipe: every value is in it but the seed and what was chosen by hand."""
+    engine = facts.manifest.get("engine")
+    words = ["gymlab", "train", "recipe.yaml", "--seed", str(facts.manifest.get("seed", 0))]
+    if isinstance(engine, dict) and engine.get("engine"):
+        words += ["--engine", str(engine["engine"]), "--device", str(engine.get("device", "auto"))]
+    if facts.manifest.get("full_budget"):
+        words.append("--full-budget")
+    original = _original(facts)
+    if "--init-from" in original[:-1]:
+        words += ["--init-from", original[original.index("--init-from") + 1]]
+    return shlex.join(words)
+
+
+def _original(facts: Facts) -> list[str]:
+    """The command line as it was given; where the program lies is nobody's business."""
+    given = facts.manifest.get("command")
+    return ["gymlab", *map(str, given[1:])] if isinstance(given, list) and given else []
+
+
+def next_command(facts: Facts) -> str:
+    """What one would do now."""
+    status, done = facts.status.get("status"), facts.clock.get("env_steps")
+    if status == "running":
+        return f"gymlab runs plot {facts.run_id}"
+    if status in ("stopped", "crashed"):
+        return f"gymlab resume {facts.run_id}"
+    if status == "failed":
+        return f"gymlab diagnose {facts.run_id}"
+    if facts.summary.get("solved") is False and isinstance(done, int):
+        return f"gymlab resume {facts.run_id} --budget {2 * done}"
+    return f"gymlab eval {facts.run_id}"
+
+
+def shown(value: Any) -> str:
+    """A value as text that can trick neither a terminal nor a table: what a run says may come from strangers."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown, value))}]"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table."""
+    return [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, ["---"] * len(head), *rows)
+    ]
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as aligned text; the columns in `right` are flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            f"{c:>{w}}" if i in right else f"{c:<{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def yes_or_no(value: Any, otherwise: str) -> str:
+    return "yes" if value is True else "no" if value is False else otherwise
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _evaluation(part: Any) -> str:
+    try:
+        told = f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
+    except (KeyError, TypeError, ValueError):
+        return ""
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # an older run's has no interval
+        told += f", mean in [{part['low']:.2f}, {part['high']:.2f}] (95 %), IQM {part['iqm']:.2f}"
+    return told
+
+
+def _number(value: Any, name: str) -> str:
+    return written(name, float(value)) if isinstance(value, int | float) else ""

@@ -1,1 +1,0 @@
-"""Proof: many seeds of a recipe, scored alike on fresh episodes, beside what others published."""

@@ -1,1 +1,0 @@
-"""Collecting experience, in a Python loop or inside compiled code, and scoring policies with it."""

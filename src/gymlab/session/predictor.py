@@ -1,0 +1,100 @@
+"""From observations to actions: one or a batch, in the env's own format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from gymnasium import spaces as gym
+
+from gymlab.core.errors import UserError
+from gymlab.core.jax_keys import run_key, stream_key
+from gymlab.core.types import Array, Masked, Spaces, Tree
+from gymlab.envs.buffers import leaf_dtype, leaf_shape, leaves
+from gymlab.networks.heads import to_env
+from gymlab.training.agent import Agent
+from gymlab.training.state import Policy
+
+
+class Acting(NamedTuple):
+    """An agent with its compiled functions."""
+
+    agent: Agent
+    act: Callable[..., Array]  # (policy, obs, carry, key, call, greedy) -> the policy's actions
+    begin: Callable[[Array], tuple[Tree, Tree]]  # key -> the first state of the algorithm and of the normaliser
+
+
+def acting_of(agent: Agent, n_envs: int) -> Acting:
+    """The compiled functions of an agent."""
+
+    def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
+        return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
+
+    def _begin(key: Array) -> tuple[Any, Any]:  # named as in HostProgram, whose compiled code on disk then serves too
+        return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.normalising.init()
+
+    return Acting(agent, jax.jit(act), jax.jit(_begin))
+
+
+class Predictor:
+    """Compiled once per batch size. Sampled actions come from a stream of their own, the same for the same seed."""
+
+    def __init__(self, acting: Acting, spaces: Spaces, seed: int) -> None:
+        self._spaces, self._acting, self._calls = spaces, acting, 0
+        self._key = stream_key(run_key(seed), "predict")
+        self._carries: dict[int, Tree] = {}
+
+    def __call__(
+        self, policy: Policy, observation: Any, *, deterministic: bool, action_masks: Any = None
+    ) -> np.ndarray:
+        """The action (one, or one per row) that the env takes."""
+        obs, single = batched(self._spaces.observation, observation)
+        n = len(next(leaves(obs)))
+        if action_masks is not None:
+            obs = Masked(obs, np.asarray(action_masks, bool).reshape(n, -1))
+        if n not in self._carries:
+            self._carries[n] = self._acting.agent.algorithm.initial_carry(n)
+        call = np.uint32(self._calls)
+        self._calls = (self._calls + (not deterministic)) % 2**32
+        chosen = self._acting.act(policy, obs, self._carries[n], self._key, call, np.bool_(deterministic))
+        space = self._spaces.action
+        action = np.asarray(to_env(space, np.asarray(chosen))).astype(space.dtype)
+        return np.asarray(action[0]) if single else action
+
+
+def batched(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
+    """The observation with a leading axis, and whether there was none."""
+    if isinstance(space, gym.Dict):
+        if not isinstance(obs, dict) or set(obs) != set(space.spaces):
+            raise UserError(f"predict: {name} must be a dict with keys {list(space.spaces)}")
+        parts = {key: batched(part, obs[key], f"{name}['{key}']") for key, part in space.spaces.items()}
+        return {key: tree for key, (tree, _) in parts.items()}, _agree(name, [single for _, single in parts.values()])
+    if isinstance(space, gym.Tuple):
+        if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
+            raise UserError(f"predict: {name} must be a tuple of {len(space.spaces)}")
+        each = [batched(part, obs[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
+        return tuple(tree for tree, _ in each), _agree(name, [single for _, single in each])
+    return _leaf(space, obs, name)
+
+
+def _leaf(space: Any, obs: Any, name: str) -> tuple[np.ndarray, bool]:
+    shape = leaf_shape(space)
+    if isinstance(obs, tuple) and len(obs) == 2 and isinstance(obs[1], dict):
+        raise UserError("predict: got what a Gymnasium reset returns: write `obs, info = env.reset()`")
+    try:
+        array = np.asarray(obs).astype(leaf_dtype(space))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"predict: {name} is no array of {leaf_dtype(space)}: {error}") from error
+    if array.shape == shape:
+        return array[None], True
+    if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):
+        return array, False
+    raise UserError(f"predict: {name} has shape {array.shape}: expected {shape}, or {('n', *shape)} for a batch")
+
+
+def _agree(name: str, singles: list[bool]) -> bool:
+    if len(set(singles)) > 1:
+        raise UserError(f"predict: some parts of {name} are batches and others are not")
+    return singles[0]

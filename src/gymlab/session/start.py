@@ -1,0 +1,259 @@
+"""Starting a run, and going on with one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from gymlab.core.clock import Clock
+from gymlab.recipes.overrides import diff
+from gymlab.recipes.resolve import amend, read_run_recipe
+from gymlab.recipes.schema import Budget, Recipe, Steps
+from gymlab.recipes.secrets import kept_recipe, shown_changes
+from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
+from gymlab.runs.disk_space import Room, check_room, disk_faults_told
+from gymlab.runs.manifest import compare_fingerprint, read_manifest
+from gymlab.runs.metrics import copy_metrics
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_status
+from gymlab.runs.store import RunStore
+from gymlab.session.build import Parts, build
+from gymlab.session.checkpoint_check import check_whole
+from gymlab.session.metric_schedule import updates_per_row
+from gymlab.session.result import Result
+from gymlab.session.session import Options, Session, Start
+from gymlab.session.signals import opened
+from gymlab.trackers.assemble import Trackers
+from gymlab.training.events import Feature
+from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
+from gymlab.training.state import TrainState
+
+_BESIDE_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")  # blocks of a recipe
+Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
+Make = Callable[..., Parts]  # (recipe, seed, horizon=None): `build`, or more than that
+
+
+def train(
+    recipe: Recipe,
+    options: Options,
+    runs_root: Path,
+    *,
+    watchers: Sequence[Feature] = (),
+    announce: Announce = lambda *_: None,
+    init_from: tuple[RunPaths, str] | None = None,
+    make: Make = build,
+) -> Result:
+    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind.
+
+    Where several runs share what they are made of, `make` makes their parts.
+    """
+    parts = make(recipe, options.seed)
+    try:
+        notes = list(parts.notes)
+        state = parts.program.start(options.seed, ahead=True)
+        check_room(runs_root, room_of(parts, state))
+        with (
+            disk_faults_told(),
+            opened(lambda: RunStore.create(runs_root, options.run_id, name=recipe.name)) as store,
+        ):
+            session = Session(parts, store, options, watchers)
+            session.write_manifest()
+            if init_from is not None:
+                loaded = load_checkpoint(*init_from)
+                state = with_policy(parts, state, loaded.policy)
+                notes.append(f"policy taken from {init_from[0].run_id}/{loaded.path.name}")
+            announce(parts, notes)
+            return session.run(state, Start(notes=tuple(notes)))
+    finally:
+        parts.program.close()
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How to go on with a run."""
+
+    which: str = "last"
+    overrides: tuple[str, ...] = ()
+    budget: str | None = None
+    optimizer: bool = True
+    full_budget: bool = False
+    reschedule: bool = False
+    run_id: str | None = None  # of the fork, where there is one
+    command: tuple[str, ...] = ()
+    trackers: Trackers = field(default_factory=Trackers)  # beside those the run has
+    evaluator_cores: tuple[int, ...] | None = None
+
+
+class NothingToDo(Exception):
+    """The run has finished; the message says how to extend it."""
+
+
+def resume(
+    paths: RunPaths,
+    how: Continuation,
+    *,
+    watchers: Sequence[Feature] = (),
+    announce: Announce = lambda *_: None,
+    make: Make = build,
+) -> Result:
+    """Go on from the last checkpoint in the same run, or from an earlier one in a new run that forks off."""
+    manifest = read_manifest(paths)
+    before = read_run_recipe(paths.recipe)
+    recipe = amend(before, how.overrides, budget=how.budget)
+    changes = tuple(shown_changes(diff(before, recipe)))
+    if not changes and not how.full_budget:
+        _refuse_finished(paths, how.which)
+    options = Options(
+        seed=manifest["seed"],
+        full_budget=how.full_budget or manifest.get("full_budget", False),
+        tags=tuple(manifest.get("tags", ())),
+        group=manifest.get("group"),
+        note=manifest.get("note"),
+        command=how.command,
+        changes=changes,
+        trackers=how.trackers,
+        evaluator_cores=how.evaluator_cores,
+    )
+    fork = how.which not in ("last", read_index(paths).get("last"))
+
+    def open_store() -> RunStore:
+        return RunStore.create(paths.root.parent, how.run_id, name=recipe.name) if fork else RunStore.open(paths)
+
+    with disk_faults_told(), opened(open_store) as store:
+        if not steps(paths):
+            return _begin_again(store, recipe, options, watchers, announce, make)
+        loaded = load_checkpoint(paths, how.which)
+        check_whole(loaded.info)
+        horizon = _horizon(loaded, recipe, how)
+        parts = make(recipe, options.seed, horizon=horizon)
+        try:
+            if fork:
+                options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
+            session = Session(parts, store, options, watchers)
+            state, reasons = _load(parts, loaded, options.seed, optimizer=how.optimizer)
+            check_room(paths.root.parent, room_of(parts, state), held=0 if fork else _held(paths))
+            reasons += compare_fingerprint(loaded.info["fingerprint"], session.fingerprint)
+            clock = Clock(**loaded.info["clock"])
+            if fork:
+                session.write_manifest()
+                copy_metrics(paths.metrics, store.paths.metrics)
+            else:
+                cut_after(paths, clock.env_steps)
+                _note_session(store, recipe if changes else None, manifest, clock, changes, reasons)
+            notes = [*loaded.notes, *_told(clock, changes, reasons), *_schedules_told(recipe, horizon), *parts.notes]
+            announce(parts, notes)
+            start = Start(clock, loaded.info["features"], horizon, resumed=not fork, notes=tuple(notes))
+            return session.run(state, start)
+        finally:
+            parts.program.close()
+
+
+def _begin_again(
+    store: RunStore,
+    recipe: Recipe,
+    options: Options,
+    watchers: Sequence[Feature],
+    announce: Announce,
+    make: Make,
+) -> Result:
+    """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
+    parts = make(recipe, options.seed)
+    try:
+        notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
+        session = Session(parts, store, options, watchers)
+        announce(parts, notes)
+        return session.run(parts.program.start(options.seed, ahead=True), Start(notes=tuple(notes)))
+    finally:
+        parts.program.close()
+
+
+def room_of(parts: Parts, state: TrainState) -> Room:
+    """What a run from this state will take on the disk."""
+    tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
+    checkpoint, action = sum(tensor.nbytes for tensor in tensors), parts.spaces.action
+    if parts.chosen.engine != "jax":  # host envs come back from their actions, and may hold a whole episode of them
+        steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
+        checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
+    rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
+    return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
+
+
+def _held(paths: RunPaths) -> int:
+    return sum(file.stat().st_size for file in paths.checkpoints.rglob("*") if file.is_file())
+
+
+def with_policy(parts: Parts, state: TrainState, tensors: Tensors) -> TrainState:
+    """The state with another run's weights and normaliser."""
+    policy = from_tensors(parts.agent.policy(state), tensors)
+    algorithm = parts.agent.algorithm.with_weights(state.algorithm, policy.weights)
+    return state._replace(algorithm=algorithm, normaliser=policy.normaliser)
+
+
+def _load(parts: Parts, loaded: Loaded, seed: int, *, optimizer: bool) -> tuple[TrainState, list[str]]:
+    begun = parts.program.start(seed, ahead=True)
+    state, reasons = parts.program.load(begun, loaded.state)
+    if not optimizer:
+        algorithm = parts.agent.algorithm
+        state = state._replace(algorithm=algorithm.with_weights(begun.algorithm, algorithm.weights(state.algorithm)))
+        reasons = [*reasons, "the optimiser starts anew (--no-optimizer)"]
+    return state, reasons
+
+
+def _horizon(loaded: Loaded, recipe: Recipe, how: Continuation) -> Steps:
+    """Where schedules end: as before, so that a longer budget does not change the past, unless asked."""
+    return recipe.budget if how.reschedule else TypeAdapter(Budget).validate_python(loaded.info["horizon"])
+
+
+def _refuse_finished(paths: RunPaths, which: str) -> None:
+    status = read_status(paths)
+    if status.get("status") != "finished" or which != "last":
+        return
+    steps = status.get("clock", {}).get("env_steps", 0)
+    reached = str(status.get("stop_reason", "")).startswith(("solved", "train_return"))
+    schedules = read_run_recipe(paths.recipe).algorithm.settings.schedules().values()
+    stretch = " --reschedule" if any(schedule.varies for schedule in schedules) else ""
+    hint = "--full-budget" if reached else f"--budget {2 * steps}{stretch}"
+    raise NothingToDo(
+        f"{paths.run_id} has finished ({status.get('stop_reason')}, {steps} env_steps): "
+        f"extend it with `gymlab resume {paths.run_id} {hint}`"
+    )
+
+
+def _schedules_told(recipe: Recipe, horizon: Steps) -> list[str]:
+    """A budget beyond the schedules' end leaves them at their last value: say so."""
+    held = [name for name, schedule in recipe.algorithm.settings.schedules().items() if schedule.varies]
+    if not held or horizon.clock != recipe.budget.clock or horizon.count >= recipe.budget.count:
+        return []
+    return [f"{', '.join(held)}: schedules ended at {horizon} and stay there; --reschedule stretches them"]
+
+
+def _told(clock: Clock, changes: Sequence[tuple[str, Any, Any]], reasons: list[str]) -> list[str]:
+    how = "not exact" if reasons or any(_moves_learning(path) for path, _, _ in changes) else "exact"
+    lines = [f"resumed ({how}) at {clock.env_steps} env_steps, update {clock.updates}"]
+    lines += [f"changed {path}: {old} -> {new}" for path, old, new in changes]
+    return lines + [f"not exact: {reason}" for reason in reasons]
+
+
+def _moves_learning(path: str) -> bool:
+    """Whether a changed setting changes what is learnt; a longer budget or another cadence does not."""
+    return path.split(".", maxsplit=1)[0] not in _BESIDE_LEARNING
+
+
+def _note_session(
+    store: RunStore, recipe: Recipe | None, manifest: dict[str, Any], clock: Clock, changes: Any, reasons: list[str]
+) -> None:
+    """Add this session to the manifest, and the changed recipe to the run."""
+    record = {
+        "resumed_at": clock.env_steps,
+        "exact": not reasons and not any(_moves_learning(path) for path, _, _ in changes),
+        "reasons": reasons,
+        "changes": [list(change) for change in changes],
+    }
+    store.write_manifest(manifest | {"sessions": [*manifest.get("sessions", []), record]})
+    if recipe is not None:
+        store.write_recipe(kept_recipe(recipe))

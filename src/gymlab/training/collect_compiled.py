@@ -1,0 +1,73 @@
+"""The compiled collector: the env is JAX, and a rollout is one scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from gymlab.core.types import Array, Rollout, Tree
+from gymlab.envs.transform import Transform, transformed
+from gymlab.networks.heads import to_env
+from gymlab.training import episodes
+from gymlab.training.env_state import Act, GroupState, act_through, apply_transforms, reset_carry, step_keys
+
+
+@dataclass(frozen=True)
+class CompiledCollector:
+    """Pure functions of (policy, group state, key)."""
+
+    engine: Any  # JaxEngine
+    transforms: tuple[Transform, ...]
+    act: Act
+    initial_carry: Tree
+    n_steps: int
+
+    def begin(self, key: Array) -> GroupState:
+        env, step = self.engine.init(key)
+        states = tuple(t.init(self.engine.n_envs) for t in self.transforms)
+        states, step = apply_transforms(self.transforms, states, step, key)
+        n = self.engine.n_envs
+        return GroupState(
+            env, states, step.obs, step.fresh, self.initial_carry, episodes.start(n), jnp.zeros(n, jnp.float32)
+        )
+
+    def collect(self, policy: Tree, group: GroupState, key: Array) -> tuple[GroupState, Rollout]:
+        first_carry = reset_carry(group.carry, group.fresh, self.initial_carry)
+        space = transformed(self.engine.spaces, self.transforms).action
+
+        def step(now: tuple[Tree, ...], keys: Array) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
+            env, states, obs, fresh, carry = now
+            carry = reset_carry(carry, fresh, self.initial_carry)
+            decision = self.act(policy, obs, carry, keys[0], False)
+            states, action = act_through(self.transforms, states, to_env(space, decision.action), keys[1])
+            env, vec = self.engine.step(env, action, keys[1])
+            states, vec = apply_transforms(self.transforms, states, vec, keys[1])
+            return (env, states, vec.obs, vec.fresh, decision.carry), (
+                obs,
+                decision._replace(carry=()),
+                vec._replace(obs=()),
+            )
+
+        now = (group.env, group.transforms, group.obs, group.fresh, group.carry)
+        now, (obs, decision, vec) = lax.scan(step, now, step_keys(key, self.n_steps))
+        env, states, last_obs, fresh, carry = now
+        rollout = Rollout(
+            obs=obs,
+            action=decision.action,
+            log_prob=decision.log_prob,
+            reward=vec.reward,
+            train_reward=vec.train_reward,
+            components=vec.components,
+            terminated=vec.terminated,
+            truncated=vec.truncated,
+            fresh=vec.fresh,
+            successor=vec.successor,
+            last_obs=last_obs,
+            carry=first_carry,
+            extras=decision.extras,
+        )
+        group = group._replace(env=env, transforms=states, obs=last_obs, fresh=fresh, carry=carry)
+        return group, rollout

@@ -1,0 +1,67 @@
+"""What an env group remembers from one rollout to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+
+from gymlab.core.arrays import where_rows
+from gymlab.core.types import Array, Decision, Tree, VecStep
+from gymlab.envs.transform import Transform
+from gymlab.training.episodes import Episodes
+
+Act = Callable[[Tree, Tree, Tree, Array, Array | bool], Decision]  # (policy, obs, carry, key, greedy)
+
+# Streams of the transforms, far from the counters at which an env draws from the same key.
+_APPLY_STREAM, _ACT_STREAM = 1 << 30, 1 << 31
+
+
+class GroupState(NamedTuple):
+    """One env group between two rollouts."""
+
+    env: Tree  # the engine's own state; () for host envs, whose state is taken when a checkpoint is
+    transforms: tuple[Tree, ...]
+    obs: Tree  # (N, *obs) what to act on next
+    fresh: Array  # (N,) where `obs` starts an episode
+    carry: Tree  # (N, ...) the policy's, not yet reset where `fresh`
+    episodes: Episodes
+    discounted: Array  # (N,) running discounted return, for reward scaling
+
+
+def reset_carry(carry: Tree, fresh: Array, initial: Tree) -> Tree:
+    """The carry with rows that start an episode set back to the beginning."""
+    return jax.tree.map(lambda start, held: where_rows(fresh, start, held), initial, carry)
+
+
+def step_keys(key: Array, n_steps: int) -> Array:
+    """(T, 2) keys: one to act and one for the env at each step. Both collectors draw from these."""
+    return jax.random.split(key, (n_steps, 2))
+
+
+def act_through(
+    transforms: tuple[Transform, ...], states: tuple[Tree, ...], action: Array, key: Array | None
+) -> tuple[tuple[Tree, ...], Array]:
+    """Send an action to the env through all transforms, outermost first."""
+    after = list(states)
+    for index in reversed(range(len(transforms))):
+        transform = transforms[index]
+        if hasattr(transform, "act"):
+            after[index], action = transform.act(states[index], action, _own(transform, key, _ACT_STREAM + index))
+    return tuple(after), action
+
+
+def apply_transforms(
+    transforms: tuple[Transform, ...], states: tuple[Tree, ...], step: VecStep, key: Array | None
+) -> tuple[tuple[Tree, ...], VecStep]:
+    """Run a step through all transforms, innermost first."""
+    after = []
+    for index, (transform, state) in enumerate(zip(transforms, states, strict=True)):
+        state, step = transform.apply(state, step, _own(transform, key, _APPLY_STREAM + index))
+        after.append(state)
+    return tuple(after), step
+
+
+def _own(transform: Transform, key: Array | None, stream: int) -> Array | None:
+    return jax.random.fold_in(key, stream) if key is not None and transform.random else None

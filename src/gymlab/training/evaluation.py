@@ -1,0 +1,218 @@
+"""Scoring a policy on the real env: greedy and sampled side by side, the same number of episodes from every env.
+
+With a quota per env, short episodes are not counted more often than long ones, as they are when one simply takes the
+first n that finish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+import numpy as np
+
+from gymlab.core.jax_keys import named_key, stream_key
+from gymlab.core.statistics import estimate, iqm, mean
+from gymlab.core.types import Array, Tree
+from gymlab.envs.transform import Transform, transformed
+from gymlab.networks.heads import to_env
+from gymlab.training.env_state import Act, act_through, apply_transforms, reset_carry
+
+Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
+Way = Literal["greedy", "sampled"]  # of acting
+WAYS: tuple[Way, ...] = get_args(Way)
+EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
+RESAMPLES = 2000  # of the bootstrap
+
+
+class Abandoned(Exception):
+    """An evaluation was given up: it has no result."""
+
+
+class Score(NamedTuple):
+    """Returns of one way of acting, unshaped."""
+
+    mean: float
+    std: float
+    n: int  # episodes
+    length: float
+    truncated: int  # episodes that a time limit ended
+    reward_per_step: float
+    low: float = math.nan  # the 95 % bootstrap interval of the mean
+    high: float = math.nan
+    iqm: float = math.nan  # interquartile mean
+    returns: tuple[float, ...] = ()  # of every episode, env after env
+
+    def as_json(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in ("mean", "std", "n", "low", "high", "iqm")}
+
+
+class Evaluation(NamedTuple):
+    greedy: Score
+    sampled: Score
+    seed: int
+
+    def as_json(self) -> dict[str, dict[str, float]]:
+        return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for `from_json`."""
+        return {"greedy": self.greedy._asdict(), "sampled": self.sampled._asdict(), "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> Evaluation:
+        greedy, sampled = (Score(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
+        return cls(greedy, sampled, saved["seed"])
+
+    def of(self, way: Way) -> Score:
+        return self.greedy if way == "greedy" else self.sampled
+
+    def judged_by(self, mode: str) -> float:
+        """The mean return that counts: of the greedy policy, of the sampled one, or (both) the worse of them."""
+        means = {"greedy": self.greedy.mean, "sampled": self.sampled.mean}
+        return min(means.values()) if mode == "both" else means[mode]
+
+
+class Episode(NamedTuple):
+    total: float
+    length: int
+    truncated: bool
+
+
+def _score(episodes: list[Episode], reward: float, steps: int) -> Score:
+    if not episodes:
+        return Score(math.nan, math.nan, 0, math.nan, 0, reward / max(steps, 1))
+    totals = np.array([episode.total for episode in episodes], np.float64)
+    likely = estimate(totals, mean, resamples=RESAMPLES)
+    return Score(
+        mean=float(totals.mean()),
+        std=float(totals.std()),
+        n=len(episodes),
+        length=float(np.mean([episode.length for episode in episodes])),
+        truncated=sum(episode.truncated for episode in episodes),
+        reward_per_step=reward / max(steps, 1),
+        low=likely.low,
+        high=likely.high,
+        iqm=float(iqm(totals)),
+        returns=tuple(totals.tolist()),
+    )
+
+
+def _quota(episodes: int, n_envs: int) -> np.ndarray:
+    return np.array([len(part) for part in np.array_split(np.arange(episodes), n_envs)])
+
+
+def episodes_of(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]:
+    """(env index, episode index) of every episode that counts for one way of acting, in the order of its returns."""
+    quota = _quota(episodes, min(episodes, max_envs))
+    first = len(quota) * WAYS.index(way)
+    return [(first + env, episode) for env, count in enumerate(quota) for episode in range(count)]
+
+
+class Evaluator:
+    """Holds the compiled forward pass and evaluation envs of one size at a time."""
+
+    def __init__(
+        self,
+        make_engine: EngineFactory,
+        transforms: tuple[Transform, ...],
+        act: Act,
+        initial_carry: Callable[[int], Tree],
+        device: jax.Device | None = None,
+    ) -> None:
+        """`device` is where the policy acts; None: where it is."""
+        self._make_engine, self._transforms, self._initial_carry = make_engine, transforms, initial_carry
+        self._device = device
+        self._random = any(transform.random for transform in transforms)
+
+        @jax.jit
+        def act_step(
+            policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
+        ) -> tuple[Array, Tree]:
+            carry = reset_carry(carry, fresh, initial_carry(len(greedy)))
+            decision = act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
+            return decision.action, decision.carry  # how likely the action was is then not computed
+
+        self._act = act_step
+
+    def prepare(self, policy: Tree, obs: Tree, episodes: int, max_envs: int) -> None:
+        """Compile what `evaluate` will need of this policy; of `obs`, for any number of envs, only the shape counts."""
+        n = 2 * min(episodes, max_envs)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype), obs)
+        flags = np.zeros(n, bool)
+        with self._where():
+            key = named_key(0, "evaluation")
+            self._act.lower(policy, shapes, self._initial_carry(n), flags, key, np.uint32(0), flags).compile()
+
+    def evaluate(
+        self,
+        policy: Tree,
+        *,
+        episodes: int,
+        seed: int,
+        max_envs: int,
+        steps: int | None = None,
+        abandon: Abandon = lambda: False,
+        ways: Sequence[Way] = WAYS,
+    ) -> Evaluation:
+        """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`.
+
+        A way that is not asked for has no episodes; the envs of the other one are the same, and so are its scores.
+        """
+        n = min(episodes, max_envs)
+        if abandon():
+            raise Abandoned
+        engine = self._make_engine(2 * n, seed)
+        try:
+            quota = np.concatenate([_quota(episodes, n) * (way in ways) for way in WAYS])
+            with self._where():
+                policy = policy if self._device is None else jax.device_put(policy, self._device)
+                greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
+        finally:
+            engine.close()
+        return Evaluation(greedy, sampled, seed)
+
+    def _where(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._device is None else jax.default_device(self._device)
+
+    def _play(
+        self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
+    ) -> tuple[Score, Score]:
+        """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
+        n = engine.n_envs
+        greedy, key = np.arange(n) < n // 2, named_key(seed, "evaluation")
+        space = transformed(engine.spaces, self._transforms).action
+        states = tuple(transform.init(n) for transform in self._transforms)
+        states, step = apply_transforms(self._transforms, states, engine.reset(), key)
+        own = None
+        carry, active, t = self._initial_carry(n), quota > 0, 0
+        total, length = np.zeros(n), np.zeros(n, int)  # of the open episode
+        reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
+        done: list[list[Episode]] = [[] for _ in range(n)]
+        while active.any() and (steps is None or t < steps):
+            if abandon():
+                raise Abandoned
+            action, carry = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
+            t += 1
+            if self._random:
+                own = stream_key(key, "transforms", t)
+            states, sent = act_through(self._transforms, states, to_env(space, np.asarray(action)), own)
+            states, step = apply_transforms(self._transforms, states, engine.step(sent, active), own)
+            gained = step.reward * active
+            total += gained
+            reward_sum += gained
+            length += active
+            step_sum += active
+            for i in np.flatnonzero(active & step.fresh):
+                done[i].append(Episode(float(total[i]), int(length[i]), bool(step.truncated[i])))
+                total[i], length[i] = 0.0, 0
+                active[i] = steps is not None or len(done[i]) < quota[i]
+
+        def half(part: slice) -> Score:
+            episodes = [episode for env in done[part] for episode in env]
+            return _score(episodes, float(reward_sum[part].sum()), int(step_sum[part].sum()))
+
+        return half(slice(0, n // 2)), half(slice(n // 2, n))

@@ -1,0 +1,188 @@
+"""Naming what went bad: a discarded update is made again with checks on, and the earliest bad tensor is the culprit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymlab.algorithms.base import ActorCriticAlgorithm
+from gymlab.algorithms.rollout_batch import gae_batch
+from gymlab.core.errors import RunError
+from gymlab.core.jax_keys import stream_key
+from gymlab.core.types import Array, Masked, Rollout, Tree
+from gymlab.training.agent import MOST_SKIPPED, Agent
+from gymlab.training.named_tensors import to_tensors
+from gymlab.training.nan_trace import spelt, watch_update
+from gymlab.training.state import TrainState
+
+if TYPE_CHECKING:
+    from gymlab.training.trainer import Advanced
+
+Place = Literal["observation", "reward", "action", "logits", "advantage", "loss", "gradient", "parameter", "state"]
+
+
+class BadUpdate(NamedTuple):
+    """An update whose numbers went bad, and all that is needed to make it again."""
+
+    update: int  # from 0
+    state: TrainState  # before it
+    rollouts: tuple[Rollout, ...]  # what it learnt from
+    hp: dict[str, Any]
+    after: TrainState  # as it came out; never kept
+
+    @property
+    def vec_steps(self) -> int:
+        """Where the run would have been after it."""
+        return (self.update + 1) * len(self.rollouts[0].reward)
+
+    @property
+    def env_steps(self) -> int:
+        return (self.update + 1) * sum(rollout.reward.size for rollout in self.rollouts)
+
+
+class Finding(NamedTuple):
+    """One tensor that is not finite."""
+
+    place: Place
+    tensor: str
+    value: str  # NaN, inf or -inf
+    env: int | None = None
+    step: int | None = None  # env step of the rollout, from 1, that it belongs to; 0: the rollout began with it
+    gradient_step: int | None = None  # from 1; 0: before the first
+
+    def __str__(self) -> str:
+        name = {"gradient": f"gradient of {self.tensor}", "parameter": f"parameter {self.tensor}"}.get(
+            self.place, self.place if self.place == self.tensor else f"{self.place} ({self.tensor})"
+        )
+        return f"{name} is {self.value}{self._where()}"
+
+    def _where(self) -> str:
+        if self.env is not None:
+            at = f"at step {self.step} of the rollout" if self.step else "where the rollout began"
+            return f" in env {self.env} {at}"
+        if self.gradient_step is not None:
+            after = "after" if self.place == "parameter" else "at"
+            return f" {after} gradient step {self.gradient_step}" if self.gradient_step else " before the update"
+        return " after the update"
+
+
+class NumericalFault(RunError):
+    """An update was discarded. `good` holds what the same call did before it."""
+
+    def __init__(self, bad: BadUpdate, good: Advanced, findings: list[Finding]) -> None:
+        self.bad, self.good, self.findings = bad, good, findings
+        told = f"numbers went bad in update {bad.update + 1} ({bad.env_steps} env_steps): {self.told()}"
+        super().__init__(told + self._why_not_skipped())
+
+    def told(self) -> str:
+        """The culprit, and what followed from it."""
+        if not self.findings:
+            return "made again, the same update is sound: suspect the hardware or a computation that varies"
+        kinds: dict[str, str] = {}  # one of each tells the story; the rest is in the bundle
+        for finding in self.findings:
+            kinds.setdefault(finding.place, str(finding))
+        return "; then ".join(kinds.values())
+
+    def _why_not_skipped(self) -> str:
+        skipped = self.bad.state.skipped
+        if skipped is None:
+            return ""
+        before = int(skipped.in_a_row)
+        why = f"{before} in a row were" if before + 1 >= MOST_SKIPPED else "there is nothing sound to go on from"
+        return f"; not skipped, for {why}"
+
+
+def examine(agent: Agent, bad: BadUpdate) -> list[Finding]:
+    """What is not finite in an update, in the order in which it came about; each tensor once."""
+    state = bad.state
+    found = [Finding("parameter", *named, gradient_step=0) for named in _bad_tensors(agent.policy(state).weights)]
+    found += [Finding("state", *named, gradient_step=0) for named in _bad_tensors(state.normaliser)]
+    found += in_rollouts(bad.rollouts)
+    if found:  # everything that follows from bad input is bad
+        return _first_of_each(found)
+    seen = jax.jit(agent.seen)(state, bad.rollouts)
+    found = in_rollouts(seen, "normalised ") or _in_advantages(agent, bad, seen)
+    key = stream_key(state.key, "update", np.uint32(bad.update))
+    found += [
+        Finding(place, tensor, value, gradient_step=step)  # type: ignore[arg-type]
+        for place, tensor, value, step in watch_update(agent.algorithm, state.algorithm, seen, bad.hp, key)
+    ]
+    found += [Finding("parameter", *named) for named in _bad_tensors(agent.policy(bad.after).weights)]
+    found += [Finding("state", *named) for named in _bad_tensors(bad.after.normaliser)]
+    return _first_of_each(found)
+
+
+def _first_of_each(found: list[Finding]) -> list[Finding]:
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.place, finding.tensor), finding)
+    return list(kept.values())
+
+
+def in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[Finding]:
+    """What is not finite in what was collected. A step takes an action, and gives an observation and a reward."""
+    found: list[tuple[tuple[int, int], Finding]] = []
+    for group, rollout in enumerate(rollouts):
+        label = f"group {group} " if len(rollouts) > 1 else ""
+        held = jax.tree.map(lambda x, last: np.concatenate([x, np.asarray(last)[None]]), rollout.obs, rollout.last_obs)
+        parts: list[tuple[Place, Tree, int, int]] = [
+            ("action", {"action": rollout.action}, 1, 0),
+            ("logits", {"log_prob": rollout.log_prob}, 1, 0),
+            ("observation", {"obs": _plain_obs(held)}, 0, 1),
+            ("observation", {"obs": _plain_obs(rollout.successor)}, 1, 1),
+            ("reward", {"reward": rollout.reward}, 1, 2),
+            ("reward", {"train_reward": rollout.train_reward, "components": rollout.components}, 1, 2),
+        ]
+        for place, tree, offset, order in parts:
+            for name, array in to_tensors(tree).items():
+                if (first := _first_bad(array)) is not None:
+                    t, env, value = first
+                    finding = Finding(place, f"{label}{prefix}{name}", value, env=env, step=t + offset)
+                    found.append(((t + offset, order), finding))
+    return [finding for _, finding in sorted(found, key=lambda pair: pair[0])]
+
+
+def _plain_obs(obs: Tree) -> Tree:
+    return obs.obs if isinstance(obs, Masked) else obs
+
+
+def _first_bad(array: np.ndarray) -> tuple[int, int, str] | None:
+    """Step, env and value of the first number of a (T, N, ...) array that is none."""
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return None
+    rows = array.reshape(*array.shape[:2], -1)
+    t, env, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+    return t, env, spelt(rows[t, env, column])
+
+
+def _bad_tensors(tree: Tree) -> list[tuple[str, str]]:
+    """Name and first bad value of every float tensor that is not finite."""
+    tensors = {name: array for name, array in to_tensors(tree).items() if array.dtype.kind == "f"}
+    return [
+        (name, spelt(array[~np.isfinite(array)][0])) for name, array in tensors.items() if not np.isfinite(array).all()
+    ]
+
+
+def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> list[Finding]:
+    """Advantages are estimated backwards in time, so the culprit is the last step that is not finite."""
+    algorithm, hp = agent.algorithm, bad.hp
+    if not isinstance(algorithm, ActorCriticAlgorithm) or "gae_lambda" not in hp:
+        return []
+
+    @jax.jit
+    def estimate(weights: Tree, rollout: Rollout) -> Array:
+        batch = gae_batch(algorithm.network(weights), (rollout,), hp["gamma"], hp["gae_lambda"])
+        return batch.advantage.reshape(rollout.reward.shape)
+
+    found = []
+    for rollout in seen:
+        first = _first_bad(
+            np.asarray(estimate(agent.policy(bad.state).weights, jax.tree.map(jnp.asarray, rollout)))[::-1]
+        )
+        if first is not None:
+            t, env, value = first
+            found.append(Finding("advantage", "advantage", value, env=env, step=len(rollout.reward) - t))
+    return found

@@ -1,0 +1,93 @@
+"""The form for an episode: which checkpoint, which seed, how, and how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.workers.step_table import Asked
+
+MOST_STEPS = 20_000  # rows that a page can hold
+
+
+class Asking:
+    """Runs episodes; one at a time."""
+
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
+        self._under_way: Future[Any] | None = None
+        self._progress: Mapping[str, Any] = {}
+        facts = looking.facts
+        names = {"best": f"best ({facts['best']})", "last": f"last ({facts['last']})"}
+        names = {name: told for name, told in names.items() if facts[name] is not None}
+        choices = names | {at: at for at in facts["checkpoints"]}
+        with ui.row().classes("gl-card w-full items-center gap-3"):
+            first = next(iter(choices), None)
+            self._checkpoint = ui.select(choices, value=first, label="checkpoint").props("dense").classes("w-36")
+            self._seed = ui.number("seed", value=facts["seed"], min=0, precision=0).props("dense").classes("w-20")
+            ways = {False: "greedy", True: "sampled"}
+            self._sampled = ui.select(ways, value=facts["sampled"], label="policy").props("dense").classes("w-28")
+            self._most = ui.number("most steps", value=facts["max_steps"], min=1, max=MOST_STEPS, precision=0)
+            self._most.props("dense").classes("w-24")
+            self._run = ui.button("Run episode", icon="play_circle", on_click=self.run).props("dense no-caps")
+            self._stop = ui.button("Stop", icon="stop", on_click=self._cancel).props("dense no-caps flat")
+            self._told = ui.label("").classes("gl-faint").props("data-part=told")
+        self._watch = ui.timer(0.2, self._show_progress, active=False)
+        self._stop.set_visibility(False)
+
+    def asked(self, forced: Mapping[int, Any] | None = None) -> Asked:
+        """The episode that the form describes; of the one that is shown, another course from some step on."""
+        table, most = self._looking.table, _whole(self._most, 1, MOST_STEPS)
+        if forced and table is not None:
+            return Asked(table.checkpoint, table.seed, table.sampled, most, forced)
+        return Asked(str(self._checkpoint.value), _whole(self._seed, 0, 2**31 - 1), bool(self._sampled.value), most)
+
+    async def run(self) -> None:
+        """Play the episode and show it."""
+        answer = await self.play(self.asked())
+        if answer is not None:
+            self._looking.show(answer)
+
+    async def play(self, asked: Asked) -> Mapping[str, Any] | None:
+        """The episode as the worker tells it; None where there is none, and the reason is shown."""
+        if self._under_way is not None:
+            return None
+        self._under_way = self._looking.inspector.episode(asked, self._hear)
+        self._turn(running=True)
+        try:
+            return await asyncio.wrap_future(self._under_way)
+        except GymlabError as error:
+            ui.notify(str(error), type="warning")
+            return None
+        finally:
+            self._under_way = None
+            self._turn(running=False)
+
+    def _turn(self, *, running: bool) -> None:
+        self._progress = {}
+        self._told.set_text("the episode begins …" if running else "")
+        self._run.set_enabled(not running)
+        self._stop.set_visibility(running)
+        self._watch.active = running
+
+    def _hear(self, progress: Mapping[str, Any]) -> None:
+        self._progress = progress  # from a thread: shown by the timer
+
+    def _show_progress(self) -> None:
+        if self._progress:
+            self._told.set_text(f"step {self._progress['steps']}, return {self._progress['return']:.4g} …")
+
+    def _cancel(self) -> None:
+        if self._under_way is not None:
+            self._looking.inspector.cancel(self._under_way)
+
+
+def _whole(field: ui.number, low: int, high: int) -> int:
+    """A field's number within bounds that the browser alone does not keep."""
+    return max(low, min(high, int(field.value or 0)))

@@ -1,0 +1,72 @@
+"""What one visitor looks at: a run, an episode of it, a step. Whoever shows a part of it is told when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gymlab.web.workers.client import Inspector, table_of
+from gymlab.web.workers.step_table import Row, Table
+
+Watcher = Callable[[], None]
+
+
+class Looking:
+    """The state of one page. There is always a step where there is a table with rows."""
+
+    def __init__(self, inspector: Inspector, token: str, run_id: str) -> None:
+        self.inspector, self.token, self.run_id = inspector, token, run_id
+        self.facts: Mapping[str, Any] = {}
+        self.table: Table | None = None
+        self.step = 0
+        self._answer: Mapping[str, Any] = {}
+        self._on_step: list[Watcher] = []
+        self._on_table: list[Watcher] = []
+
+    def on_step(self, watcher: Watcher) -> None:
+        """Called at every change of the step, and after a new table."""
+        self._on_step.append(watcher)
+
+    def on_table(self, watcher: Watcher) -> None:
+        self._on_table.append(watcher)
+
+    def show(self, answer: Mapping[str, Any], step: int = 0) -> None:
+        """Another episode, as the worker told it."""
+        before = self.table
+        self._answer, self.table = answer, table_of(answer)
+        if before is not None and before.name != self.table.name:
+            self.inspector.forget(before.name)
+        self.step = 0
+        for watcher in self._on_table:
+            watcher()
+        self.go(step)
+
+    def go(self, step: int) -> None:
+        """Move to a step; beyond the ends means the ends."""
+        if self.table is None or not self.table.rows:
+            return
+        self.step = max(0, min(len(self.table.rows) - 1, step))
+        for watcher in self._on_step:
+            watcher()
+
+    @property
+    def last(self) -> int:
+        return len(self.table.rows) - 1 if self.table is not None else 0
+
+    @property
+    def row(self) -> Row | None:
+        return self.table.rows[self.step] if self.table is not None and self.table.rows else None
+
+    def address(self, kind: str) -> str:
+        """Where the step's picture is: `env_files` or `seen_files`; "" where there is none."""
+        files = self._answer.get(kind) or []
+        return self.file(files[self.step]) if self.step < len(files) else ""
+
+    def file(self, name: str) -> str:
+        return f"/worker-files/{self.token}/{name}"
+
+    @property
+    def text(self) -> str:
+        """What the env says of itself in letters, where it draws no pictures."""
+        texts = self._answer.get("texts") or []
+        return texts[self.step] if self.step < len(texts) else ""

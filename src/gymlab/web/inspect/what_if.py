@@ -1,0 +1,176 @@
+"""What if: another observation at this step, or another action, and what the policy says then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nicegui import ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.web.inspect.episode_form import Asking
+from gymlab.web.inspect.html import cell as html_cell
+from gymlab.web.inspect.html import table
+from gymlab.web.inspect.numbers import distribution
+from gymlab.web.inspect.view_state import Looking
+from gymlab.web.workers.observation import value_at, with_value
+
+
+class EditedObservation:
+    """Fields with the step's observation; whatever is changed in them is asked about."""
+
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
+        self._fields: list[tuple[Mapping[str, Any], ui.number]] = []
+        parts = [part for part in looking.facts["components"] if part["kind"] in ("number", "choice")]
+        with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
+            ui.label("What if it saw something else?").classes("font-semibold")
+            if len(parts) != len(looking.facts["components"]):
+                ui.label("pictures and long lists cannot be edited").classes("gl-faint")
+                parts = []
+            with ui.row().classes("gap-2 w-full"):
+                for part in parts:
+                    self._fields.append((part, self._field(part)))
+            self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=what-if")
+            if parts:
+                ui.button("As it was", on_click=self._fill).props("flat dense no-caps size=sm")
+        looking.on_step(self._fill)
+
+    def _field(self, part: Mapping[str, Any]) -> ui.number:
+        back = "" if part["back"] is None else f" (-{part['back']})"
+        whole = part["kind"] == "choice"
+        bounds = {"min": part["low"], "max": part["high"], "precision": 0} if whole else {}
+        field = ui.number(part["name"] + back, on_change=self._asked, **bounds).props("dense debounce=150")
+        return field.classes("w-32").props(f"data-part=edit-{'.'.join(map(str, part['path'])) or 'whole'}")
+
+    def _fill(self) -> None:
+        row = self._looking.row
+        if row is None:
+            return
+        for part, field in self._fields:
+            field.set_value(value_at(row["observation"], part["path"]))
+        self._shown.set_content("")
+
+    async def _asked(self) -> None:
+        row, table_ = self._looking.row, self._looking.table
+        if row is None or table_ is None:
+            return
+        observation = row["observation"]
+        for part, field in self._fields:
+            if field.value is None:
+                return
+            value = int(field.value) if part["kind"] == "choice" else float(field.value)
+            observation = with_value(observation, part["path"], value)
+        if observation == row["observation"]:  # also where the fields were only filled anew
+            self._shown.set_content("")
+            return
+        try:
+            asked = self._looking.inspector.what_if(table_.name, row["step"], observation)
+            told = await asyncio.wrap_future(asked)
+        except GymlabError as error:
+            ui.notify(str(error), type="warning")
+            return
+        self._shown.set_content(self._answer(told, row))
+
+    def _answer(self, told: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+        rows = [
+            ("action", [html_cell(told["label"], "if.label")]),
+            ("value", [html_cell(told["value"], "if.value")]),
+            ("value as it was", [html_cell(row["value"])]),
+            ("entropy", [html_cell(told["entropy"], "if.entropy")]),
+        ]
+        return distribution({**told, "mask": row["mask"]}, self._looking.facts) + table(rows)
+
+
+class ForcedAction:
+    """Another action at this step: the episode is played again up to here, and goes on from there."""
+
+    def __init__(self, looking: Looking, asking: Asking) -> None:
+        self._looking, self._asking = looking, asking
+        self._answer: Mapping[str, Any] | None = None
+        with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
+            ui.label("What if it did something else?").classes("font-semibold")
+            with ui.row().classes("items-center gap-2"):
+                self._action = self._chooser()
+                ui.button("Do that instead", on_click=self._force).props("dense no-caps flat")
+            self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=forced")
+            self._take = ui.button("Look at that episode", on_click=self._look).props("flat dense no-caps size=sm")
+        self._take.set_visibility(False)
+        looking.on_step(self._clear)
+
+    def _chooser(self) -> Any:
+        actions, labels = self._looking.facts["actions"], self._looking.facts["labels"]
+        if actions["kind"] == "choice":
+            options = {place: f"{place}: {label}" for place, label in enumerate(labels)}
+            return ui.select(options, value=0, label="action").props("dense").classes("w-40").props("data-part=force")
+        count = actions["size"] if actions["kind"] == "numbers" else len(actions["sizes"])
+        field = ui.input("action, as a list", value=json.dumps([0] * count)).props("dense")
+        return field.classes("w-48").props("data-part=force")
+
+    def _chosen(self) -> Any:
+        if self._looking.facts["actions"]["kind"] == "choice":
+            return int(self._action.value)
+        try:
+            given = json.loads(self._action.value)
+        except ValueError:
+            given = None
+        return given if _fits(given, self._looking.facts["actions"]) else None
+
+    async def _force(self) -> None:
+        row, action = self._looking.row, self._chosen()
+        if row is None:
+            return
+        if action is None:
+            ui.notify("the action must be a list of numbers, one for each part, within its range", type="warning")
+            return
+        before = self._looking.table
+        answer = await self._asking.play(self._asking.asked({row["step"]: action}))
+        if answer is None or before is None:
+            return
+        if self._looking.table is not before or self._looking.row is not row:  # the visitor has gone on meanwhile
+            self._looking.inspector.forget(answer["name"])
+            return
+        self._answer = answer
+        self._shown.set_content(_told(answer, row, before.total, self._looking.facts))
+        self._take.set_visibility(True)
+
+    def _look(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self._looking.show(answer, self._looking.step)
+
+    def _clear(self) -> None:
+        if self._answer is not None:
+            self._looking.inspector.forget(self._answer["name"])
+        self._answer = None
+        self._shown.set_content("")
+        self._take.set_visibility(False)
+
+
+def _told(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts: Mapping[str, Any]) -> str:
+    rows, step = answer["rows"], row["step"]
+    found = [
+        ("reward then", [html_cell(rows[step]["reward"], "forced.reward")]),
+        ("reward as it was", [html_cell(row["reward"])]),
+        ("return of the episode then", [html_cell(rows[-1]["return_so_far"], "forced.return")]),
+        ("return as it was", [html_cell(total)]),
+        ("steps then", [html_cell(len(rows), "forced.steps")]),
+    ]
+    if step + 1 >= len(rows):
+        return table(found) + "<div class='gl-faint'>the episode ends there</div>"
+    after = rows[step + 1]
+    found.append(("value of the next state", [html_cell(after["value"], "forced.value")]))
+    return table(found) + "<div class='gl-faint'>the policy next</div>" + distribution(after, facts)
+
+
+def _fits(given: Any, actions: Mapping[str, Any]) -> bool:
+    """Whether a list is an action of this kind."""
+    if not isinstance(given, list) or not all(type(part) in (int, float) for part in given):
+        return False
+    if actions["kind"] == "numbers":
+        return len(given) == actions["size"]
+    sizes = actions["sizes"]
+    inside = all(type(part) is int and 0 <= part < size for part, size in zip(given, sizes, strict=False))
+    return len(given) == len(sizes) and inside

@@ -1,0 +1,139 @@
+"""A lesson: choose a game, start, move numbers, watch what becomes of the return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from nicegui import events, ui
+
+from gymlab.core.errors import GymlabError
+from gymlab.web.playground.chart import LiveChart
+from gymlab.web.playground.film import Film
+from gymlab.web.workers.playground_client import Playground
+from gymlab.web.workers.playground_games import GAMES
+from gymlab.web.workers.playground_sliders import Slider, sliders
+
+_REFRESH_SECONDS = 0.5
+
+
+class Lesson:
+    """The page's state: what the worker told since the last look is in `_told`."""
+
+    def __init__(self, worker: Playground, token: str) -> None:
+        self._worker = worker
+        self._told: deque[Mapping[str, Any]] = deque()
+        self._running: Future[None] | None = None
+        self._env_steps = 0
+        self._values: Mapping[str, float] = {}  # of the last update shown
+        with ui.row().classes("gl-card w-full items-center gap-3"):
+            self._game = ui.select(list(GAMES), value=next(iter(GAMES)), label="game", on_change=self.start)
+            self._game.props("dense data-part=game").classes("w-52")
+            self._seed = ui.number("seed", value=0, min=0, precision=0).props("dense").classes("w-16")
+            self._run = ui.button("Train", icon="play_arrow", on_click=self.toggle).props("dense no-caps")
+            ui.button("Reset", icon="restart_alt", on_click=self.start).props("dense no-caps flat")
+            self._about = ui.label("").classes("gl-faint")
+        with ui.row().classes("w-full items-stretch gap-3"):
+            self._sliders = ui.column().classes("gl-card gap-1").style("flex: 1 1 300px")
+            with ui.column().classes("gl-card gap-1").style("flex: 3 1 320px"):
+                self._status = ui.label("").classes("gl-mono").props("data-part=status")
+                self._charts = {
+                    "return": LiveChart("return of the last training episodes", "#5898d4"),
+                    "entropy": LiveChart("entropy: how undecided the policy is", "#59a14f"),
+                    "moved": LiveChart("how far the weights moved", "#af7aa1"),
+                }
+            Film(worker, token, lambda: int(self._seed.value or 0))
+        ui.timer(_REFRESH_SECONDS, self._refresh)
+
+    async def start(self) -> None:
+        """First weights again; whatever ran is over."""
+        self._set_running(False)
+        self._run.disable()
+        self._status.set_text("compiling …")
+        try:
+            answer = await asyncio.wrap_future(self._worker.start(self._game.value, int(self._seed.value or 0)))
+        except GymlabError as error:
+            self._status.set_text(str(error))
+            return
+        self._told.clear()
+        self._env_steps, self._values = 0, answer["values"]
+        for chart in self._charts.values():
+            chart.clear()
+        self._about.set_text(f"{GAMES[self._game.value].about}; {answer['n_envs']} envs x {answer['n_steps']} steps")
+        self._status.set_text("ready")
+        self._run.enable()
+        self._sliders.clear()
+        with self._sliders:
+            ui.label("Numbers that take effect at the next update").classes("font-semibold")
+            for slider in sliders(answer["values"]):
+                self._slider(slider)
+
+    def _slider(self, slider: Slider) -> None:
+        with ui.row().classes("w-full justify-between no-wrap"):
+            ui.label(slider.name.replace("_", " "))
+            shown = ui.label(f"{slider.value:.4g}").classes("gl-mono").props(f"data-part=value-{slider.name}")
+        if slider.help:
+            ui.label(slider.help).classes("gl-faint")
+        moved = partial(self._moved, slider, shown)
+        bar = ui.slider(min=0, max=1, step=0.005, value=slider.place(slider.value), on_change=moved)
+        bar.props(f'aria-label="{slider.name}" data-part=slider-{slider.name}')
+
+    def _moved(self, slider: Slider, shown: ui.label, event: events.ValueChangeEventArguments[float | None]) -> None:
+        value = slider.at(float(event.value or 0.0))
+        shown.set_text(f"{value:.4g}")
+        self._worker.set(slider.name, value)
+
+    def toggle(self) -> None:
+        """Train or pause."""
+        if self._running is None:
+            self._running = self._worker.run(self._told.append)
+            if not self._env_steps:
+                self._status.set_text("compiling the first update …")
+            self._set_running(True)
+        else:
+            self._worker.pause()
+            self._set_running(False)
+
+    def _set_running(self, running: bool) -> None:
+        if not running:
+            self._running = None
+        self._run.props(f"icon={'pause' if running else 'play_arrow'}")
+        self._run.set_text("Pause" if running else "Train")
+
+    def _refresh(self) -> None:
+        if self._running is not None and self._running.done() and (error := self._running.exception()):
+            self._status.set_text(f"{error} (Reset begins anew)")
+            self._set_running(False)
+        if not self._told:
+            return
+        last: Mapping[str, Any] = {}
+        while self._told:
+            last = self._told.popleft()
+            self._mark_changes(last)
+            for steps, returned, _, entropy, *_ in last["rows"]:
+                self._charts["return"].add(steps, returned)
+                self._charts["entropy"].add(steps, entropy)
+            self._charts["moved"].add(last["env_steps"], last["moved"])
+        self._env_steps = last["env_steps"]
+        for chart in self._charts.values():
+            chart.flush()
+        self._status.set_text(
+            f"{last['env_steps']:,} env_steps · {last['updates']} updates · return {_shown(last['rows'][-1][1])} · "
+            f"weights moved {last['moved']:.3g} · programs compiled {last['compilations']}"
+        )
+
+    def _mark_changes(self, told: Mapping[str, Any]) -> None:
+        """A line where a number was first another one: at the update that heeded it."""
+        changed = [f"{n} {x:.3g}" for n, x in told["values"].items() if self._values.get(n, x) != x]
+        self._values = told["values"]
+        if changed:
+            for chart in self._charts.values():
+                chart.mark(told["rows"][0][0], ", ".join(changed))
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

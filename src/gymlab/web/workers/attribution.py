@@ -1,0 +1,81 @@
+"""What a decision hangs on: the gradient of the policy and of the value by every number seen.
+
+Of the policy that is the log-probability of the action taken or, as this has no slope at the mode of a Gaussian, the
+sum of its means. It is by the observation as the policy gets it, through the normaliser. Choices have no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymlab.core.errors import UserError
+from gymlab.core.types import Array, Masked, Tree
+from gymlab.media.policy_player import Stage
+from gymlab.networks.distributions import Gaussian
+from gymlab.training.state import Policy
+
+
+class Attribution(NamedTuple):
+    """Trees in the shape of the observation; None where there is no gradient."""
+
+    policy: Tree
+    value: Tree
+
+
+class Attributor:
+    """Compiled once per session."""
+
+    def __init__(self, stage: Stage) -> None:
+        network = getattr(stage.agent.algorithm, "network", None)
+        if network is None:
+            raise UserError(f"{stage.recipe.algorithm.name} is not an actor-critic algorithm: it has no gradients here")
+        self._gradients = jax.jit(_gradients_of(stage, network), static_argnums=0)
+
+    def __call__(self, policy: Policy, observation: Tree, mask: Array | None, choice: Array) -> Attribution:
+        """For one observation and one action, as the policy gives it."""
+        leaves, shape = jax.tree.flatten(observation)
+        smooth = tuple(_is_smooth(np.asarray(leaf)) for leaf in leaves)
+        if not any(smooth):
+            raise UserError("an observation made of choices alone has no gradient: edit it instead")
+        given = [
+            np.asarray(leaf, np.float32) if ok else np.asarray(leaf) for leaf, ok in zip(leaves, smooth, strict=True)
+        ]
+        numbers = [leaf for leaf, ok in zip(given, smooth, strict=True) if ok]
+        both = self._gradients((shape, smooth), policy, numbers, given, mask, np.asarray(choice))
+
+        def told(gradients: list[Array]) -> Tree:
+            found = iter(gradients)
+            return jax.tree.unflatten(shape, [np.asarray(next(found)) if ok else None for ok in smooth])
+
+        return Attribution(*map(told, both))
+
+
+def _is_smooth(leaf: np.ndarray) -> bool:
+    """Numbers and pixels; pixels may be bytes or, in MinAtar's channels, only there or not."""
+    return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
+
+
+def _gradients_of(stage: Stage, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
+    def gradients(
+        static: Any, policy: Policy, numbers: list[Array], given: list[Array], mask: Array | None, choice: Array
+    ) -> tuple[list[Array], list[Array]]:
+        shape, smooth = static
+
+        def outputs(numbers: list[Array]) -> tuple[Array, Array]:
+            found = iter(numbers)
+            leaves = [next(found) if ok else leaf for leaf, ok in zip(given, smooth, strict=True)]
+            obs = jax.tree.unflatten(shape, [jnp.asarray(leaf)[None] for leaf in leaves])
+            obs = obs if mask is None else Masked(obs, jnp.asarray(mask)[None])
+            seen = stage.agent.normalising.observe(policy.normaliser, obs)
+            chosen, value = network(policy.weights).both(seen)
+            leaning = chosen.mean.sum() if isinstance(chosen, Gaussian) else chosen.log_prob(choice[None])[0]
+            return leaning, value[0]
+
+        return jax.grad(lambda x: outputs(x)[0])(numbers), jax.grad(lambda x: outputs(x)[1])(numbers)
+
+    return gradients

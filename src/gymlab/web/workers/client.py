@@ -1,0 +1,120 @@
+"""Speaking with a worker from a process without JAX: questions out, futures back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gymlab.core.errors import GymlabError, RunError
+from gymlab.process.child import Child
+from gymlab.web.workers.step_table import Asked, Table
+
+OnProgress = Callable[[Mapping[str, Any]], None]  # called from a thread
+
+
+class Questions:
+    """A child process that answers numbered lines."""
+
+    def __init__(self, module: str) -> None:
+        self._numbers = itertools.count(1)
+        self._open: dict[int, tuple[Future[Any], OnProgress | None]] = {}
+        self._lock = threading.Lock()
+        self._gone = False
+        self._child = Child(module, self._hear)
+
+    def ask(self, what: str, on_progress: OnProgress | None = None, **fields: Any) -> Future[Any]:
+        """The answer, some time; GymlabError where it is none."""
+        number, found = next(self._numbers), Future[Any]()
+        found.number = number  # type: ignore[attr-defined]
+        with self._lock:
+            if self._gone:
+                found.set_exception(RunError("the process beside the page has ended: load the page again"))
+                return found
+            self._open[number] = (found, on_progress)
+        self._child.say(json.dumps({"id": number, "ask": what, **fields}))
+        return found
+
+    def cancel(self, asked: Future[Any]) -> None:
+        self._child.say(json.dumps({"cancel": asked.number}))  # type: ignore[attr-defined]
+
+    def end(self) -> None:
+        """Without waiting for what is under way."""
+        self._child.end(1.0)
+
+    def _hear(self, line: str | None) -> None:
+        if line is None:
+            self._end_all()
+            return
+        told = json.loads(line)
+        with self._lock:
+            found, on_progress = self._open.get(told["id"], (None, None))
+            if "progress" not in told:
+                self._open.pop(told["id"], None)
+        if found is None:
+            return
+        if "progress" in told:
+            if on_progress is not None:
+                on_progress(told["progress"])
+        elif "error" in told:
+            found.set_exception(GymlabError(told["error"]))
+        else:
+            found.set_result(told["answer"])
+
+    def _end_all(self) -> None:
+        with self._lock:
+            self._gone = True
+            left, self._open = list(self._open.values()), {}
+        with suppress(ValueError):  # its stderr is closed once it was ended on purpose
+            words = self._child.last_words()
+            for found, _ in left:
+                found.set_exception(RunError(f"the process beside the page has died: {words}"))
+            return
+        for found, _ in left:
+            found.cancel()
+
+
+class Inspector:
+    """One run's worker and its folder of pictures. Everything returns at once; answers are futures."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
+        self._questions = Questions("gymlab.web.workers.inspector_worker")
+        self._names = (f"e{number}" for number in itertools.count())
+        self.facts: Future[Mapping[str, Any]] = self._questions.ask("open", run=str(run), folder=str(self.folder))
+
+    def episode(self, asked: Asked, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
+        """Play an episode; `table_of` makes a table of the answer."""
+        return self._questions.ask("episode", on_progress, name=next(self._names), **asdict(asked))
+
+    def cancel(self, asked: Future[Any]) -> None:
+        """An episode that is being played ends with an error."""
+        self._questions.cancel(asked)
+
+    def forget(self, name: str) -> None:
+        self._questions.ask("forget", name=name)
+
+    def what_if(self, name: str, step: int, observation: Any = None) -> Future[dict[str, Any]]:
+        return self._questions.ask("what_if", name=name, step=step, observation=observation)
+
+    def attribution(self, name: str, step: int) -> Future[dict[str, Any]]:
+        return self._questions.ask("attribution", name=name, step=step)
+
+    def csv(self, name: str) -> bytes:
+        return (self.folder / f"{name}.csv").read_bytes()
+
+    def close(self) -> None:
+        self._questions.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def table_of(answer: Mapping[str, Any]) -> Table:
+    return Table(**{name: answer[name] for name in ("rows", "ended", "checkpoint", "seed", "sampled", "name")})

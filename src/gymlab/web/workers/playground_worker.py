@@ -1,0 +1,120 @@
+"""The process that trains beside the playground's page: `python -m gymlab.web.workers.playground_worker`.
+
+Between two calls of compiled code it answers what was asked meanwhile: `start`, `set`, `episode`, `pause`. The
+training is the progress of `run`, which is answered once it pauses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymlab.web.workers.answering import Line, told
+
+if TYPE_CHECKING:
+    from gymlab.web.workers.playground_trainer import Trainer
+
+_MOST_STEPS = 300  # of an episode that is shown
+
+
+def main() -> None:
+    """Serve until the parent is gone."""
+    line = Line()
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # behind the page that shows it
+    worker = Worker(line)
+    while True:
+        try:
+            question = line.asked.get(block=not worker.running)
+        except queue.Empty:
+            worker.train()
+            continue
+        if question["ask"] == "run":
+            worker.run(question["id"])
+        else:
+            line.answer(worker, question)
+
+
+class Worker:
+    """One game at a time."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._trainer: Trainer | None = None
+        self._stage: Any = None
+        self._number = 0  # of the question whose progress the training is
+        self._shows = 0
+        self.running = False
+
+    def train(self) -> None:
+        """One call."""
+        assert self._trainer is not None
+        try:
+            self._line.say(id=self._number, progress=self._trainer.advance())
+        except Exception as error:  # numbers gone bad are a lesson too: the page says so, and reset begins anew
+            self.running = False
+            self._line.say(id=self._number, error=told(error))
+
+    def run(self, number: int) -> None:
+        """Train on until `pause`."""
+        self.ask_pause(number)
+        if self._trainer is None:
+            self._line.say(id=number, error="nothing has been started yet")
+        else:
+            self._number, self.running = number, True
+
+    def ask_start(self, number: int, game: str, seed: int) -> dict[str, Any]:
+        from gymlab.web.workers.playground_trainer import Trainer
+
+        self.ask_pause(number)
+        self._trainer, self._stage = Trainer(game, seed), None
+        parts = self._trainer.parts
+        return {"values": self._trainer.values, "n_envs": parts.recipe.n_envs, "n_steps": parts.recipe.n_steps}
+
+    def ask_pause(self, _: int) -> None:
+        if self.running:
+            self.running = False
+            self._line.say(id=self._number, answer=None)
+
+    def ask_set(self, _: int, name: str, value: float) -> None:
+        assert self._trainer is not None
+        self._trainer.set(name, value)
+
+    def ask_episode(self, _: int, folder: str, seed: int) -> dict[str, Any]:
+        """The policy as it is now, in the real env, as pictures."""
+        from gymlab.media.camera import Camera
+        from gymlab.media.episode_trace import Wanted
+        from gymlab.web.workers.album import Album
+
+        assert self._trainer is not None
+        stage = self._opened()
+        for shown in Path(folder).glob(f"e{self._shows}-*.png"):
+            shown.unlink()
+        self._shows += 1
+        album = Album(Path(folder), f"e{self._shows}", stage.spaces.observation, 1)
+        files: list[str] = []
+
+        def draw(moment: Any) -> None:
+            if isinstance(stage.env, Camera):
+                files.append(album.add_env(moment.step, stage.env.picture()))
+
+        episode = stage.play(self._trainer.policy, Wanted(seed, max_steps=_MOST_STEPS), draw)
+        return {"files": files, "return": episode.total, "length": len(episode.rows)}
+
+    def _opened(self) -> Any:
+        from gymlab.media.player import open_env
+        from gymlab.media.policy_player import open_stage
+
+        assert self._trainer is not None
+        if self._stage is None:
+            recipe = self._trainer.parts.recipe
+            env = open_env(recipe)
+            self._stage = open_stage(recipe, lambda _: env)
+        return self._stage
+
+
+if __name__ == "__main__":
+    main()

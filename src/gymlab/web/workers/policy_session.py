@@ -1,0 +1,179 @@
+"""A run's policy at hand: its env, its checkpoints, and the episode that is being looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gymlab.core.errors import UserError
+from gymlab.envs.wrappers.frame_stack import FrameStack
+from gymlab.media.camera import Camera
+from gymlab.media.episode_trace import Episode, Moment, as_json, to_csv
+from gymlab.media.export_page import shot_of
+from gymlab.media.player import open_env
+from gymlab.media.policy_player import open_stage
+from gymlab.media.record_episode import wanted
+from gymlab.media.trace_values import plain
+from gymlab.recipes.resolve import read_run_recipe
+from gymlab.runs.checkpoints import Loaded, load_checkpoint, read_index, steps
+from gymlab.runs.paths import RunPaths
+from gymlab.web.workers.album import Album
+from gymlab.web.workers.attribution import Attributor
+from gymlab.web.workers.components import components
+from gymlab.web.workers.edited_observation import what_if
+from gymlab.web.workers.grid import grid, heated
+from gymlab.web.workers.step_table import Asked
+
+OnStep = Callable[[int, float], None]  # (steps so far, return so far); may raise to end it
+
+
+class Session:
+    """One run. Episodes are made anew for every question about them; the last one asked for is kept."""
+
+    def __init__(self, paths: RunPaths, folder: Path) -> None:
+        self._paths, self._folder = paths, folder
+        self.recipe = read_run_recipe(paths.recipe)
+        env = open_env(self.recipe)
+        self.stage = open_stage(self.recipe, lambda _: env)
+        stacks = [part.k for part in self.stage.actor.transforms if isinstance(part, FrameStack)]
+        self._stack = int(stacks[0]) if len(stacks) == 1 else 1
+        self._loaded: dict[str, Loaded] = {}
+        self._episodes: dict[str, tuple[Episode, str]] = {}  # by name, with the checkpoint
+        self._attributor: Attributor | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What a page must know before any episode."""
+        settings, space = self.recipe.env, self.stage.spaces.observation
+        labels = settings.observations or _own_names(self.stage.env)
+        raw = self.stage.engine(0).spaces.observation
+        index = read_index(self._paths)
+        return {
+            "recipe": self.recipe.name,
+            "checkpoints": [str(at) for at in steps(self._paths)],
+            "best": index["best"],
+            "last": index["last"],
+            "seed": self.recipe.eval.seed,
+            "sampled": self.recipe.video.sampled,
+            "max_steps": self.recipe.video.clip_steps,
+            "labels": list(self.stage.labels),
+            "actions": _actions(self.stage.spaces.action),
+            "components": [asdict(part) for part in components(space, labels, self._stack)],
+            "raw": [asdict(part) for part in components(raw, labels)] if self.stage.actor.transforms else [],
+            "gamma": self.stage.judged.gamma,
+            "lambda": self.stage.judged.lam,
+            "pictures": isinstance(self.stage.env, Camera),
+        }
+
+    def loaded(self, which: str) -> Loaded:
+        if which not in self._loaded:
+            found = load_checkpoint(self._paths, which, with_state=False)
+            self._loaded = {which: found}  # one at a time: policies of pictures are large
+        return self._loaded[which]
+
+    def episode(self, asked: Asked, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
+        """Play it; pictures and the CSV go into the folder under this name."""
+        loaded = self.loaded(asked.checkpoint)
+        usual = shot_of(self.recipe, loaded, "table")
+        shot = replace(
+            usual,
+            seed=usual.seed if asked.seed is None else asked.seed,
+            greedy=usual.greedy if asked.sampled is None else not asked.sampled,
+            max_steps=asked.max_steps or usual.max_steps,
+        )
+        how = wanted(self.stage, shot)._replace(forced=dict(asked.forced))
+        scene = _Scene(self.stage.env, Album(self._folder, name, self.stage.spaces.observation, self._stack), on_step)
+        episode = self.stage.play(self.stage.policy(loaded.policy), how, scene)
+        scene.end(episode)
+        self._episodes[name] = (episode, asked.checkpoint)
+        (self._folder / f"{name}.csv").write_text(to_csv(episode.rows), encoding="utf-8")
+        about = {"checkpoint": loaded.path.name, "seed": shot.seed, "sampled": not shot.greedy, "name": name}
+        return {"rows": [as_json(row) for row in episode.rows], "ended": episode.ended, **about, **scene.facts()}
+
+    def forget(self, name: str) -> None:
+        """An episode nobody looks at any more, with its pictures."""
+        self._episodes.pop(name, None)
+        for file in self._folder.glob(f"{name}-*.png"):
+            file.unlink(missing_ok=True)
+
+    def what_if(self, name: str, step: int, observation: Any = None) -> dict[str, Any]:
+        """What the policy says at a step of an episode, of the observation there or of another one."""
+        row, policy = self._row(name, step)
+        return what_if(self.stage, policy, row.observation if observation is None else observation, row.mask)
+
+    def attribution(self, name: str, step: int) -> dict[str, Any]:
+        """The gradients at a step: numbers by component, or a picture in which what mattered is red."""
+        row, policy = self._row(name, step)
+        self._attributor = self._attributor or Attributor(self.stage)
+        action: Any = np.asarray(row.action)
+        if isinstance(self.stage.spaces.action, spaces.Discrete):
+            action = action - int(self.stage.spaces.action.start)
+        found = self._attributor(policy, row.observation, row.mask, action)
+        album = Album(self._folder, name, self.stage.spaces.observation, self._stack)
+        told: dict[str, Any] = {"policy": plain(found.policy), "value": plain(found.value), "picture": ""}
+        if album.shape is not None:
+            drawn = grid(heated(album.tiles_of(row.observation), album.heat_of(found.policy)))
+            told["picture"] = album.write(f"heat-{step:05d}", drawn)
+        return told
+
+    def _row(self, name: str, step: int) -> tuple[Any, Any]:
+        if name not in self._episodes:
+            raise UserError("that episode is gone: run it again")
+        episode, checkpoint = self._episodes[name]
+        if not 0 <= step < len(episode.rows):
+            raise UserError(f"step {step}: the episode has {len(episode.rows)} steps")
+        return episode.rows[step], self.stage.policy(self.loaded(checkpoint).policy)
+
+    def close(self) -> None:
+        self.stage.close()
+
+
+def _own_names(env: Any) -> tuple[str, ...]:
+    """What a wrapper of ours calls the numbers that it gives."""
+    return tuple(env.get_wrapper_attr("names")) if env.has_wrapper_attr("names") else ()
+
+
+def _actions(space: Any) -> dict[str, Any]:
+    """How an action is given when it is forced."""
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "choice", "n": int(space.n)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": "choices", "sizes": [int(n) for n in space.nvec.ravel()]}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "choices", "sizes": [2] * int(np.prod(space.shape))}
+    bounds = {name: [float(x) for x in getattr(space, name).ravel()] for name in ("low", "high")}
+    return {"kind": "numbers", "size": int(np.prod(space.shape)), **bounds}
+
+
+class _Scene:
+    """Pictures of an episode while it is played."""
+
+    def __init__(self, env: Any, album: Album, on_step: OnStep) -> None:
+        self._env, self._album, self._on_step = env, album, on_step
+        self._env_files: list[str] = []
+        self._seen_files: list[str] = []
+        self._texts: list[str] = []
+
+    def __call__(self, moment: Moment) -> None:
+        if isinstance(self._env, Camera):
+            self._env_files.append(self._album.add_env(moment.step, self._env.picture()))
+        elif self._env.render_mode == "ansi":
+            drawn = self._env.render()
+            self._texts.append(drawn if isinstance(drawn, str) else "\n".join(map(str, drawn)))
+        if seen := self._album.add_seen(moment.step, moment.observation):
+            self._seen_files.append(seen)
+        self._on_step(moment.step + 1, moment.return_so_far)
+
+    def end(self, episode: Episode) -> None:
+        """The last picture: how it ended."""
+        if isinstance(self._env, Camera):
+            kept = self._env.last if episode.ended != "cut" else None
+            drawn = self._env.picture() if kept is None else kept
+            self._env_files.append(self._album.add_env(len(episode.rows), drawn))
+
+    def facts(self) -> dict[str, Any]:
+        return {"env_files": self._env_files, "seen_files": self._seen_files, "texts": self._texts}

@@ -1,0 +1,104 @@
+"""The step table as a page holds it: rows as plain values, what stands out in them, and the whole as text.
+
+Importing this imports neither JAX nor NumPy: the rows come from the worker, which writes the CSV too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]  # by column of `gymlab.media.episode_trace`
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which episode of a run."""
+
+    checkpoint: str = "best"
+    seed: int | None = None  # None: the recipe's eval.seed
+    sampled: bool | None = None  # None: as the recipe films it
+    max_steps: int | None = None  # None: as many as the recipe films
+    forced: Mapping[int, Any] = field(default_factory=dict)  # actions by step, as the policy gives them
+
+
+@dataclass(frozen=True)
+class Table:
+    """One episode."""
+
+    rows: Sequence[Row]
+    ended: str  # terminated, truncated or cut
+    checkpoint: str
+    seed: int
+    sampled: bool
+    name: str  # of its pictures and its CSV
+
+    @property
+    def total(self) -> float:
+        return float(self.rows[-1]["return_so_far"]) if self.rows else 0.0
+
+    def column(self, name: str) -> list[float | None]:
+        return [row[name] for row in self.rows]
+
+
+def lowest_value(table: Table) -> int | None:
+    """The step at which the policy expects least."""
+    return _most(table, "value", lambda value: -value)
+
+
+def highest_surprise(table: Table) -> int | None:
+    """The step that went most otherwise than expected, for better or worse."""
+    return _most(table, "td_error", abs)
+
+
+def _most(table: Table, column: str, size: Any) -> int | None:
+    known = [(size(row[column]), -row["step"]) for row in table.rows if row[column] is not None]
+    return -max(known)[1] if known else None
+
+
+def reward_events(table: Table) -> list[int]:
+    """Steps whose reward is not the usual one: where most pay the same, those that pay otherwise."""
+    rewards = [row["reward"] for row in table.rows]
+    if not rewards:
+        return []
+    usual = max(set(rewards), key=rewards.count)
+    if rewards.count(usual) * 2 < len(rewards):  # rewards of all sizes: those far from the mean
+        mean = sum(rewards) / len(rewards)
+        spread = (sum((reward - mean) ** 2 for reward in rewards) / len(rewards)) ** 0.5
+        return [step for step, reward in enumerate(rewards) if abs(reward - mean) > 2 * spread]
+    return [step for step, reward in enumerate(rewards) if reward != usual]
+
+
+def next_event(events: Sequence[int], step: int) -> int | None:
+    """The event after a step; after the last one the first again."""
+    return next((event for event in events if event > step), events[0] if events else None)
+
+
+def episode_text(table: Table, names: Sequence[str] = (), most: int = 20) -> str:
+    """The episode in few words, for someone who reviews it: how it went, and the steps that stand out."""
+    head = (
+        f"episode: checkpoint {table.checkpoint}, seed {table.seed}, {'sampled' if table.sampled else 'greedy'}, "
+        f"{len(table.rows)} steps, return {table.total:.6g}, ended: {table.ended}"
+    )
+    lines = [head, f"observation: {', '.join(names)}" if names else "", "steps that stand out:"]
+    chosen = _standing_out(table, most)
+    lines += [_told(table.rows[step]) for step in chosen]
+    return "\n".join(filter(None, lines))
+
+
+def _standing_out(table: Table, most: int) -> list[int]:
+    last = len(table.rows) - 1
+    surprise = sorted(range(len(table.rows)), key=lambda step: -abs(table.rows[step]["td_error"] or 0.0))
+    order = [0, last, lowest_value(table), highest_surprise(table), *reward_events(table)[:most], *surprise]
+    found: list[int] = []
+    for step in order:
+        if step is not None and step >= 0 and step not in found and len(found) < most:
+            found.append(step)
+    return sorted(found)
+
+
+def _told(row: Row) -> str:
+    numbers = ("reward", "return_so_far", "value", "advantage", "td_error", "entropy", "probability")
+    told = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
+    return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(told)}"

@@ -1,0 +1,190 @@
+"""Keys during training do what they say, change nothing that is learnt, and leave the terminal as it was."""
+
+import os
+import signal
+import sys
+import termios
+import time
+
+import pytest
+
+from gymlab.features.key_presses import Keys, keys_in, make_keys
+from gymlab.recipes.resolve import resolve
+from gymlab.runs.checkpoints import load_checkpoint
+from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_status
+from gymlab.session.session import Options
+from gymlab.session.start import train
+from gymlab.training.events import Checkpointed, Evaluated, Feature, Paused, Stopping
+from tests.terminal.test_restore import BELL, TINY, Screen
+
+CONTROL_Z = b"\x1a"
+SMALL = ["n_envs=4", "n_steps=16", "batch_size=32", "epochs=2", "policy.hidden=[8]", "eval.episodes=2"]
+SMALL += ["eval.final_episodes=2", "eval.every=50%", "metrics.statistics=basic"]
+
+
+class Typist:
+    """Stands for a terminal: one entry of what is typed at every look."""
+
+    def __init__(self, *typed):
+        self.typed, self.calls = list(typed), []
+
+    def open(self):
+        self.calls.append("open")
+
+    def restore(self):
+        self.calls.append("restore")
+
+    def pressed(self):
+        key = self.typed.pop(0) if self.typed else ""
+        return key() or [] if callable(key) else list(key)
+
+
+class Listener(Feature):
+    name = "listener"
+
+    def __init__(self):
+        self.events = []
+
+    def __call__(self, event, control):
+        if isinstance(event, Evaluated | Checkpointed | Paused | Stopping):
+            self.events.append(event)
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def trained(folder, name, *typed, monkeypatch):
+    monkeypatch.setattr("gymlab.features.key_presses.LOOK_SECONDS", 0.0)
+    recipe = resolve("CartPole-v1:ppo", SMALL, budget="2k").recipe
+    listener, typist = Listener(), Typist(*typed)
+    with Keys(typist) as keys:
+        result = train(recipe, Options(0, name, full_budget=True), folder / "runs", watchers=[keys, listener])
+    assert typist.calls[0] == "open"
+    assert typist.calls[-1] == "restore"
+    return result, listener
+
+
+@pytest.mark.slow
+def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
+    plain, undisturbed = trained(folder, "plain", monkeypatch=monkeypatch)
+    monkeypatch.setenv("GYMLAB_LOG", "debug")
+    began = time.perf_counter()
+    result, listener = trained(
+        folder, "disturbed", "", "e", "c", "p", *[""] * 8, "ec", "p", "g?a", "pp", monkeypatch=monkeypatch
+    )
+    seconds = time.perf_counter() - began
+    assert len(listener.of(Evaluated)) == len(undisturbed.of(Evaluated)) + 2
+    assert len(listener.of(Checkpointed)) >= len(undisturbed.of(Checkpointed)) + 1
+    left, right = (load_checkpoint(RunPaths(folder / "runs" / name), "last") for name in ("plain", "disturbed"))
+    for part in ("policy", "state"):
+        mine, theirs = getattr(left, part), getattr(right, part)
+        assert {name: mine[name].tobytes() for name in mine} == {name: theirs[name].tobytes() for name in theirs}
+    assert result.clock._replace(seconds=0) == plain.clock._replace(seconds=0)
+    paused = listener.of(Paused)
+    assert paused[0].seconds == 0
+    assert paused[-1].seconds > 0.4
+    assert result.clock.seconds < seconds - paused[-1].seconds  # the clock stood still meanwhile
+    check_log(folder / "runs/disturbed/run.log", "paused at ", "goes on after a pause of 0.", " DEBUG   ")
+    update = paused[0].clock.updates
+    with MetricsReader(RunPaths(folder / "runs/disturbed").metrics) as reader:
+        assert "eval/greedy_mean" in reader.row(update)
+        assert reader.row(update + 1)["seconds"] - reader.row(update)["seconds"] < 0.4 + paused[-1].seconds / 2
+
+
+def check_log(path, *told):
+    text = path.read_text()
+    assert "\x1b" not in text
+    assert [words for words in told if words not in text] == []
+
+
+def test_a_paused_run_can_be_stopped_by_a_key(folder, monkeypatch):
+    monkeypatch.setenv("GYMLAB_LOG", "warning")
+    result, listener = trained(folder, "one", "p", "", "s", monkeypatch=monkeypatch)
+    assert " INFO " not in (folder / "runs/one/run.log").read_text()
+    assert (result.status, result.stop_reason, result.exit_code) == ("stopped", "stopped by a key press", 143)
+    assert len(listener.of(Paused)) == 2
+    assert read_status(RunPaths(folder / "runs/one"))["status"] == "stopped"
+
+
+def test_a_paused_run_can_be_stopped_by_a_signal(folder, monkeypatch):
+    kill = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+    result, listener = trained(folder, "one", "p", "", kill, monkeypatch=monkeypatch)
+    assert (result.status, result.stop_reason) == ("stopped", "interrupted by SIGTERM")
+    assert len(listener.of(Paused)) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [("p", ["p"]), ("pe", ["p", "e"]), ("\x1b[A\x1bOPs", ["s"]), ("\x1b", []), ("s" * 100, []), ("ls\n", [])],
+)
+def test_arrows_and_pasted_texts_are_no_keys(typed, keys):
+    assert keys_in(typed) == keys
+
+
+@pytest.mark.parametrize("mode", ["people", "quiet", "json", "jsonl"])
+def test_without_a_terminal_there_are_no_keys(mode, monkeypatch):
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert make_keys(mode)._keyboard is None
+    monkeypatch.setattr(sys, "stdin", None)  # as in some services
+    with make_keys(mode) as keys:
+        assert keys._keyboard is None
+
+
+class Job(Screen):
+    """The command as a shell starts it. Where it stops, so does the shell until the file that says so is gone."""
+
+    starter = """
+import os, signal, sys, time
+os.setsid()
+os.close(os.open(os.ttyname(0), os.O_RDWR))
+child = os.fork()
+if not child:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.executable, [sys.executable, "-m", "gymlab", *sys.argv[1:]])
+while os.WIFSTOPPED(status := os.waitpid(child, os.WUNTRACED)[1]):
+    open("stopped", "w").close()
+    while os.path.exists("stopped"):
+        time.sleep(0.01)
+    os.killpg(child, signal.SIGCONT)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_real_terminal_is_listened_to_left_for_control_z_and_given_back(folder):
+    shown = Job(folder, "train", BELL, *TINY, "--budget", "400k")
+    try:
+        shown.read_until(lambda: b"steps/s" in shown.written)
+        assert listens(shown)
+
+        def press(keys, answer):
+            shown.written = b""
+            os.write(shown.master, keys)
+            shown.read_until(lambda: answer in shown.written)
+
+        press(b"p", b"paused for 0:00")
+        press(b"e", b"eval at ")
+        press(b"c", b"checkpoint ")
+        press(b"g", b"roll ")
+        press(b"?", b"s stop")
+        press(CONTROL_Z, b"\x1b[?25h")
+        shown.read_until((folder / "stopped").exists)
+        assert termios.tcgetattr(shown.slave) == shown.before
+        (folder / "stopped").unlink()
+        shown.read_until(lambda: listens(shown))
+        press(b"p", b"steps/s")
+        press(b"s", b"stopped: stopped by a key press")
+        assert shown.end() == 143
+        assert termios.tcgetattr(shown.slave) == shown.before
+        assert read_status(RunPaths(folder / "runs/one"))["status"] == "stopped"
+    finally:
+        shown.close()
+
+
+def listens(shown):
+    return not termios.tcgetattr(shown.slave)[3] & (termios.ICANON | termios.ECHO)

@@ -1,1 +1,0 @@
-from tests.film.filmed import solved_run  # noqa: F401

@@ -1,1 +1,0 @@
-from tests.inspector.made import large_runs, made_runs  # noqa: F401

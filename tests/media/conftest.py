@@ -1,0 +1,1 @@
+from tests.media.filmed import solved_run  # noqa: F401

@@ -1,0 +1,301 @@
+"""Films: what they say of themselves is true, they are whole or absent, and training does not notice them."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gymlab.core.clock import Clock
+from gymlab.core.errors import UserError
+from gymlab.features.video import MOST_WAITING, Filming, Video
+from gymlab.media.camera import enlarged, ensure_rgb_render_support, stride_for
+from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_telling
+from gymlab.media.writer import FilmWriter, read_about, read_frames
+from gymlab.recipes.resolve import read_run_recipe
+from gymlab.runs import files, films
+from gymlab.runs.checkpoints import load_checkpoint
+from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.paths import RunPaths
+from gymlab.session.evaluator.parts import open_scorer
+from gymlab.training.events import Checkpointed, Ended, Started
+from gymlab.training.named_tensors import from_tensors
+from tests.running import assert_same_run, environment, gymlab
+
+av = pytest.importorskip("av")
+
+
+def test_the_first_the_best_and_the_final_policy_are_filmed(solved_run):
+    found = films.scan(solved_run)
+    assert found[0].env_steps == 0
+    assert "first" in found[0].kinds
+    assert {"best", "final"} <= {*found[-1].kinds}
+    assert films.best_clip(solved_run).path == found[-1].path
+    assert found[-1].about["return"] == 500
+
+
+def test_a_films_step_its_sidecar_and_the_metrics_agree(solved_run):
+    with MetricsReader(solved_run.metrics) as reader:
+        for clip in films.scan(solved_run):
+            inside = read_about(clip.path)
+            for name in ("run_id", "env_steps", "vec_steps", "updates", "seed", "policy"):
+                assert inside[name] == clip.about[name], name
+            if clip.about["updates"]:
+                row = reader.row(clip.about["updates"])
+                assert (row["env_steps"], row["vec_steps"]) == (clip.about["env_steps"], clip.about["vec_steps"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_every_evaluation_is_filmed_with_the_policy_and_the_first_episode_that_were_scored(mode, folder):
+    tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
+    often = ["eval.every=40%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]
+    gymlab("train", "CartPole-v1:ppo", *tiny, *often, "video.clips=[evaluation]", f"eval.mode={mode}",
+           "--budget", "10k", "--full-budget", "-q", "--run-id", "one", cwd=folder, GYMLAB_VIDEO="on")  # fmt: skip
+    run = RunPaths(folder / "runs/one")
+    with MetricsReader(run.metrics) as reader:
+        rows = reader.read(["env_steps", "eval/greedy_mean"])
+    found, scorer = films.scan(run), open_scorer(read_run_recipe(run.recipe))
+    assert [clip.env_steps for clip in found] == rows["env_steps"][~np.isnan(rows["eval/greedy_mean"])].tolist()
+    assert len(found) == 3
+    for clip in found:
+        policy = from_tensors(scorer.blank(), load_checkpoint(run, str(clip.env_steps)).policy)
+        scored = scorer.evaluator.evaluate(policy, episodes=1, seed=clip.about["seed"], max_envs=1)
+        assert clip.about["return"] == scored.greedy.mean
+        assert read_about(clip.path)["env_steps"] == clip.env_steps
+
+
+def test_films_are_h264_with_the_index_in_front(solved_run):
+    clip = films.scan(solved_run)[0]
+    with av.open(str(clip.path)) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert [stream.width, stream.height] == clip.about["size"]
+        assert stream.width % 2 == stream.height % 2 == 0
+        assert float(stream.average_rate) == clip.about["fps"] == 25
+    assert len(list(read_frames(clip.path))) == clip.about["frames"]
+    raw = clip.path.read_bytes()
+    assert raw.index(b"moov") < raw.index(b"mdat")
+
+
+def test_the_picture_is_the_envs_and_the_caption_stands_below_it(solved_run):
+    clip = films.scan(solved_run)[0]
+    frame = next(iter(read_frames(clip.path)))
+    left, top, width, height = clip.about["picture"]
+    env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    env.reset(seed=clip.about["episode_seed"])
+    true = env.render()
+    env.close()
+    assert np.abs(frame[top : top + height, left : left + width].astype(int) - true).mean() < 2
+    assert frame[height + 2 :].mean() < 60  # dark
+
+
+@pytest.mark.slow
+def test_training_is_the_same_with_and_without_films(solved_run, cli):
+    assert cli("train", "CartPole-v1:ppo", "-q", "--run-id", "without").code == 0
+    without = cli.folder / "runs" / "without"
+    assert_same_run(without, solved_run.root)
+    assert not (without / "videos").exists()
+    left = [path.name for path in solved_run.videos.iterdir() if files.TEMP_MARK in path.name]
+    assert left == []
+
+
+def test_the_best_film_is_named_when_a_run_is_shown(solved_run, cli):
+    assert str(films.best_clip(solved_run).path) in cli("runs", "show", solved_run.root).out
+
+
+@pytest.fixture
+def unfilmed(solved_run, tmp_path, monkeypatch):
+    """A run of which nothing is filmed yet, and a checkpoint to film."""
+    monkeypatch.setenv("GYMLAB_VIDEO", "on")
+    paths = RunPaths(tmp_path / "run")
+    paths.root.mkdir()
+    shutil.copy(solved_run.recipe, paths.recipe)
+    return paths, next(solved_run.checkpoints.glob("[0-9]*"))
+
+
+def test_of_the_policies_that_wait_the_newest_two_are_kept(unfilmed):
+    paths, checkpoint = unfilmed
+    control = SimpleNamespace(interrupted=False)
+
+    def fail(video):
+        video(Started(Clock()), control)
+        for number in range(5):
+            clock = Clock(updates=number, env_steps=100 * number)
+            video(Checkpointed(clock, checkpoint, ("best",), 0.0, 0), control)
+        assert video._at_work.clock.env_steps == 0
+        assert [waiting.clock.env_steps for waiting in video._waiting] == [300, 400]
+        assert len(video._waiting) == MOST_WAITING
+        assert video.dropped == 2
+        raise KeyError  # a run that fails does not wait for its films
+
+    with pytest.raises(KeyError), Video(paths, Filming()) as video:
+        fail(video)
+    assert list(paths.videos.iterdir()) == []
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
+    paths, checkpoint = unfilmed
+    control = SimpleNamespace(interrupted=interrupted)
+    with Video(paths, Filming(max_steps=5, at_end=True)) as video:
+        video(Started(Clock()), control)
+        for number in range(5):
+            kinds = ("best",) if number < 4 else ("last",)
+            video(Checkpointed(Clock(updates=number, env_steps=100 * number), checkpoint, kinds, 0.0, 0), control)
+        assert video._recorder is None
+        assert [waiting.clock.env_steps for waiting in video._waiting] == [0, 300, 400]
+        video(Ended(Clock(updates=5, env_steps=500), "budget reached", "finished"), control)
+        assert video._recorder is None
+    found = {clip.env_steps: clip.kinds for clip in films.scan(paths)}
+    assert found == ({} if interrupted else {0: ("first", "best"), 300: ("best",), 400: ("final",)})
+    assert not [path for path in paths.videos.iterdir() if files.TEMP_MARK in path.name]
+
+
+def test_a_recorder_does_not_outlive_its_parent(tmp_path):
+    (tmp_path / "run").mkdir()
+    program = (
+        "import time; from pathlib import Path; from gymlab.features.video import *\n"
+        f"recorder = Recorder(RunPaths(Path({str(tmp_path / 'run')!r})), Filming())\n"
+        "print(recorder._process.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while _alive(child):
+        assert time.monotonic() < deadline, "the recorder still runs"
+        time.sleep(0.05)
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_writer_that_is_killed_leaves_no_film(tmp_path):
+    program = (
+        "import numpy as np; from pathlib import Path; from gymlab.media.writer import FilmWriter\n"
+        f"with FilmWriter(Path({str(tmp_path / 'film.mp4')!r}), 30) as film:\n"
+        "    for i in range(10**6):\n"
+        "        film.add(np.random.default_rng(i).integers(0, 255, (64, 64, 3), np.uint8))\n"
+        "        if i == 100: print('going', flush=True)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
+    assert writer.stdout.readline() == "going\n"
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    left = [path.name for path in tmp_path.iterdir()]
+    assert len(left) == 1
+    assert left[0].startswith(".film.mp4" + files.TEMP_MARK)
+    files.sweep_temp_files(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_film_that_fails_or_has_no_picture_leaves_nothing(tmp_path):
+    def fail(film):
+        film.add(np.zeros((32, 32, 3), np.uint8))
+        raise KeyError
+
+    with pytest.raises(KeyError), FilmWriter(tmp_path / "a.mp4", 30) as film:
+        fail(film)
+    with pytest.raises(ValueError, match="at least one picture"), FilmWriter(tmp_path / "b.mp4", 30):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reel_shows_titles_checkpoints_and_early_beside_late(solved_run, cli):
+    done = cli("video", solved_run.root, "--out", "reel.mp4", "--height", "180", "--seconds", "0.5")
+    assert done.code == 0, done.err
+    frames = list(read_frames(cli.folder / "reel.mp4"))
+    assert frames[0].shape == (180, 320, 3)
+    takes = int(re.search(r"reel of (\d+) episodes", done.out)[1])
+    # Two titles of 2 s, half a second of each checkpoint, 8 s of early beside late, at 30 pictures a second.
+    assert len(frames) == 30 * (2 + 8 + 2) + 15 * takes
+    beside = frames[60 + 15 * takes + 30]
+    left, right = beside[60:130, :150].astype(int), beside[60:130, 170:].astype(int)
+    assert min(left.max(), right.max()) > 200  # two pictures
+    assert np.abs(left - right).mean() > 1  # that differ
+
+
+def test_odd_sizes_are_made_even(tmp_path):
+    with FilmWriter(tmp_path / "odd.mp4", 10) as film:
+        for _ in range(3):
+            film.add(np.full((33, 47, 3), 200, np.uint8))
+    assert next(read_frames(tmp_path / "odd.mp4")).shape == (34, 48, 3)
+
+
+def test_films_beyond_the_step_a_run_goes_on_from_are_removed(tmp_path):
+    paths = RunPaths(tmp_path)
+    paths.videos.mkdir()
+    paths.rollouts.mkdir()
+    for steps, kind in ((0, "first"), (100, "best"), (200, "best")):
+        path = films.clip_path(paths, steps, kind)
+        path.write_bytes(b"film")
+        path.with_suffix(".json").write_text(json.dumps({"env_steps": steps, "kinds": [kind]}))
+        films.table_path(paths, steps).write_text("table")
+    (paths.videos / "300-best.mp4").write_bytes(b"no sidecar")
+    (paths.videos / "holiday.mp4").write_bytes(b"foreign")
+    (paths.videos / f".100-best.mp4{files.TEMP_MARK}1").write_bytes(b"half")
+    assert [clip.env_steps for clip in films.scan(paths)] == [0, 100, 200]
+    films.cut_clips_after(paths, 100)
+    assert [clip.env_steps for clip in films.scan(paths)] == [0, 100]
+    assert films.best_clip(paths).env_steps == 100
+    assert sorted(path.name for path in paths.rollouts.iterdir()) == ["0.csv", "100.csv"]
+    assert not any(files.TEMP_MARK in path.name for path in paths.videos.iterdir())
+    films.add_kinds(films.best_clip(paths), ("final",))
+    assert films.best_clip(paths).kinds == ("best", "final")
+
+
+def test_an_env_without_pictures_is_refused_with_what_it_offers():
+    class Blind(gymnasium.Env):
+        metadata: ClassVar = {"render_modes": ["ansi"]}
+
+    with pytest.raises(UserError, match=r"Blind cannot be filmed: .* 'rgb_array' \(it offers ansi\)"):
+        ensure_rgb_render_support(Blind())
+
+
+def test_overlay_style_has_its_defaults_and_shows_what_it_is_told():
+    style = VideoOverlayStyle()
+    assert (style.font_size, style.bars) == (22, 6)
+    assert style.shown == ("step", "return", "value", "title", "actions")
+    caption = Caption(7, 12.5, 3.0, [Bar("left", 0.25), Bar("right", 0.75, True)], "10k env_steps")
+    overlay = Overlay(600)
+    strip = overlay.strip(caption)
+    assert strip.shape == (overlay.height, 600, 3)
+    assert (strip == style.chosen).all(-1).any()  # the chosen bar
+    bare = Overlay(600, VideoOverlayStyle(shown=("step",)))
+    assert bare.height < overlay.height
+    assert not (bare.strip(caption) == style.chosen).all(-1).any()
+    assert overlay.below(np.zeros((400, 600, 3), np.uint8), caption).shape == (400 + overlay.height, 600, 3)
+
+
+def test_of_many_actions_the_chosen_and_the_likeliest_are_shown():
+    bars = [Bar(str(i), share, i == 0) for i, share in enumerate((0.01, 0.5, 0.02, 0.3, 0.17))]
+    assert [bar.label for bar in most_telling(bars, 3)] == ["0", "1", "3"]
+
+
+def test_continuous_actions_are_shown_within_their_range():
+    space = gymnasium.spaces.Box(-2, 2, (1,), np.float32)
+    (bar,) = bars_of(space, np.array([1.0], np.float32), (), (), "1")
+    assert (bar.share, bar.centred) == (0.75, True)
+
+
+def test_pictures_and_paces_fit_a_film():
+    assert enlarged(np.zeros((210, 160, 3), np.uint8)).shape == (630, 480, 3)  # Pong
+    assert enlarged(np.zeros((400, 600, 3), np.uint8)).shape == (400, 600, 3)
+    assert [stride_for(fps, 30) for fps in (4, 30, 50, 67)] == [1, 1, 2, 3]

@@ -1,0 +1,133 @@
+"""A real terminal is given back as it was found, whatever ends a run."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from gymlab.cli.main import main
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_status
+from tests.running import environment
+
+TINY = ["n_envs=4", "n_steps=8", "batch_size=32", "policy.hidden=[8]", "eval.max_envs=4", "vectorization=sync"]
+TINY += ["metrics.statistics=basic"]
+TINY += ["eval.episodes=2", "eval.final_episodes=2", "--budget", "640", "--full-budget", "--run-id", "one"]
+BELL = "tests.terminal.bells:Bell-v0:ppo"
+CONTROL_C = b"\x03"
+
+
+class Screen:
+    """A command in a terminal of its own, and everything it wrote there."""
+
+    starter = "import os, sys; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR)); " \
+              "os.execv(sys.executable, [sys.executable, '-m', 'gymlab', *sys.argv[1:]])"  # fmt: skip
+
+    def __init__(self, folder, *command):
+        self.master, self.slave = pty.openpty()
+        # Somebody's shell may have made the terminal special; it must come back like that too.
+        settings = termios.tcgetattr(self.slave)
+        settings[3] &= ~termios.ECHOK
+        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+        self.before = termios.tcgetattr(self.slave)
+        self.written = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.starter, *command],
+            cwd=folder, env=environment(TERM="xterm-256color"), stdin=self.slave, stdout=self.slave, stderr=self.slave,
+        )  # fmt: skip
+
+    def read_until(self, condition, seconds=90):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.written.decode()
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.written += os.read(self.master, 65536)
+
+    def end(self):
+        """The exit code, once everything is read."""
+        self.read_until(lambda: self.process.poll() is not None and not select.select([self.master], [], [], 0.1)[0])
+        return self.process.wait()
+
+    def assert_restored(self):
+        cursor = re.findall(rb"\x1b\[\?25([hl])", self.written)
+        assert cursor, "it was never a live view"
+        assert cursor[-1] == b"h"
+        assert re.findall(rb"\x1b\[([0-9;]*)m", self.written)[-1] in (b"", b"0")
+        assert termios.tcgetattr(self.slave) == self.before
+        assert self.before[3] & termios.ECHO
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for fd in (self.master, self.slave):
+            if fd is not None:
+                os.close(fd)
+
+
+@pytest.fixture
+def screen(folder):
+    made = []
+
+    def start(*command):
+        made.append(Screen(folder, *command))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_after_a_finished_run(screen):
+    shown = screen("train", BELL, *TINY)
+    assert shown.end() == 0, shown.written.decode()
+    shown.assert_restored()
+    assert b"next: gymlab runs show one" in shown.written
+
+
+def test_after_control_c_twice(screen, folder):
+    shown = screen("train", "tests.terminal.bells:Stuck-v0:ppo", *TINY)
+    shown.read_until((folder / "stuck").exists)
+    os.write(shown.master, CONTROL_C)
+    shown.read_until(lambda: b"once more ends it at once" in shown.written)
+    time.sleep(0.2)
+    os.write(shown.master, CONTROL_C)
+    assert shown.end() == 130, shown.written.decode()
+    shown.assert_restored()
+    assert read_status(RunPaths(folder / "runs/one"))["status"] == "stopped"
+
+
+def test_after_a_feature_that_fails(screen, folder):
+    shown = screen("train", BELL, *TINY, 'features=["tests.terminal.bells:Boom"]')
+    assert shown.end() == 1
+    shown.assert_restored()
+    assert b"the feature fell over" in shown.written
+    assert read_status(RunPaths(folder / "runs/one"))["status"] == "failed"
+
+
+def test_a_closed_terminal_stops_the_run_in_order(screen, folder):
+    shown = screen("train", BELL, *TINY, "--budget", "500M", "vectorization=processes")
+    shown.read_until(lambda: "▁".encode() in shown.written or b"steps/s" in shown.written)
+    os.close(shown.slave)
+    os.close(shown.master)
+    shown.master = shown.slave = None
+    assert shown.process.wait(30) == 143
+    status = read_status(RunPaths(folder / "runs/one"))
+    assert (status["status"], status["stop_reason"]) == ("stopped", "interrupted by SIGHUP")
+
+
+def test_a_closed_pipe_does_not_end_a_run(folder, monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", nobody)
+        patch.setattr(sys, "argv", ["gymlab", "train", BELL, *TINY])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    assert read_status(RunPaths(folder / "runs/one"))["status"] == "finished"

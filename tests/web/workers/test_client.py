@@ -1,0 +1,63 @@
+"""The worker beside a page: asked from a process that has neither JAX nor an env."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gymlab.core.errors import GymlabError, RunError
+from gymlab.web.workers.client import Inspector, table_of
+from gymlab.web.workers.step_table import Asked
+from tests.running import environment
+
+
+@pytest.fixture(scope="module")
+def inspector(made_runs):
+    inspector = Inspector(made_runs / "bandit")
+    yield inspector
+    inspector.close()
+    assert not inspector.folder.exists()
+
+
+def test_an_episode_comes_with_progress_and_without_pictures_where_there_are_none(inspector):
+    told = []
+    facts = inspector.facts.result(60)
+    assert not facts["pictures"]
+    answer = inspector.episode(Asked(), told.append).result(60)
+    table = table_of(answer)
+    assert (len(table.rows), table.ended) == (20, "truncated")
+    assert answer["env_files"] == []
+    assert told[0]["steps"] == 1
+    assert inspector.csv(table.name).startswith(b"step,frame,observation,action,label")
+
+
+def test_mistakes_and_stops_are_answers_and_the_worker_goes_on(inspector):
+    with pytest.raises(GymlabError, match="checkpoint"):
+        inspector.episode(Asked("12345")).result(60)
+    under_way = inspector.episode(Asked())
+    inspector.cancel(under_way)
+    with pytest.raises(GymlabError, match="stopped"):
+        under_way.result(60)
+    assert inspector.episode(Asked(max_steps=1)).result(60)["ended"] == "cut"
+
+
+def test_a_worker_that_dies_says_so_and_is_not_waited_for(made_runs, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    inspector = Inspector(broken)
+    with pytest.raises(GymlabError):
+        inspector.facts.result(60)
+    inspector._questions._child._process.kill()
+    with pytest.raises(RunError):
+        inspector.episode(Asked()).result(60)
+    inspector.close()
+
+
+def test_a_page_s_process_imports_neither_jax_nor_gymnasium():
+    code = (
+        "import sys, gymlab.web.workers.client, gymlab.web.workers.step_table, gymlab.web.workers.playground_client\n"
+        "import gymlab.web.pages.inspector, gymlab.web.pages.playground\n"
+        "print([name for name in ('jax', 'gymnasium', 'equinox') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

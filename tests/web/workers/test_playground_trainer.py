@@ -1,0 +1,82 @@
+"""Numbers that are moved while training: heeded at the next update, and nothing is compiled for it."""
+
+import jax
+import numpy as np
+import pytest
+
+from gymlab.core.errors import UserError
+from gymlab.recipes.resolve import resolve
+from gymlab.web.workers.playground_games import GAMES
+from gymlab.web.workers.playground_sliders import sliders
+from gymlab.web.workers.playground_trainer import Trainer
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    trainer = Trainer("Bandit")
+    trainer.advance()
+    return trainer
+
+
+def weights(trainer):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(trainer.policy.weights)]
+
+
+def test_a_learning_rate_of_0_freezes_the_policy_and_another_one_thaws_it(trainer):
+    before = weights(trainer)
+    trainer.set("learning_rate", 0.0)
+    told = trainer.advance()
+    assert told["moved"] == 0.0
+    assert all(np.array_equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+    assert told["updates"] > 1
+    trainer.set("learning_rate", 1e-2)
+    assert trainer.advance()["moved"] > 0.0
+    assert not all(np.array_equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_moving_every_number_compiles_nothing(trainer):
+    compiled = trainer.advance()["compilations"]
+    assert compiled > 0
+    for name, value in trainer.values.items():
+        trainer.set(name, 0.5 * value + 1e-3)
+        told = trainer.advance()
+        assert told["compilations"] == compiled
+        assert told["values"][name] == pytest.approx(0.5 * value + 1e-3)
+
+
+def test_a_higher_learning_rate_moves_the_policy_further(trainer):
+    moved = []
+    for rate in (1e-5, 1e-2):
+        trainer.set("learning_rate", rate)
+        moved.append(trainer.advance()["moved"])
+    assert moved[0] < moved[1]
+
+
+def test_wrong_names_and_numbers_are_refused(trainer):
+    with pytest.raises(UserError, match="learning_rate"):
+        trainer.set("learning_rat", 1.0)
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UserError, match="at least 0"):
+            trainer.set("gamma", bad)
+    with pytest.raises(UserError, match="CartPole"):
+        Trainer("CartPol")
+
+
+def test_a_slider_begins_at_its_value_reaches_0_and_goes_by_powers_of_ten_for_the_learning_rate():
+    found = {slider.name: slider for slider in sliders({"learning_rate": 1e-3, "gamma": 0.99, "entropy_coef": 0.01})}
+    for slider in found.values():
+        assert slider.at(slider.place(slider.value)) == pytest.approx(slider.value, rel=1e-3)
+        assert slider.at(0.0) == 0.0
+        assert slider.help
+    rate = found["learning_rate"]
+    assert rate.at(0.8) == pytest.approx(10 * rate.at(0.6))
+    assert found["gamma"].at(1.0) == 1.0
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_of_the_list_is_compiled_and_its_numbers_have_sliders(game):
+    recipe = resolve(GAMES[game].recipe, GAMES[game].overrides).recipe
+    from gymlab.envs.ports.registry import PORTS
+
+    assert recipe.env.id in PORTS
+    assert {"learning_rate", "gamma"} <= set(recipe.algorithm.settings.schedules())
