@@ -19,7 +19,8 @@ class Case:
     """`noted` are bounds that a run has written down, for when its spaces are not at hand."""
 
     def __init__(self, context: Context, noted: Mapping[str, Limits] | None = None, *, masked: bool = False) -> None:
-        self.context, self.settings = context, context.settings
+        self.context = context
+        self.settings = context.settings
         self.masked = masked  # some actions are forbidden at times
         self._limits: dict[str, Limits] = dict(noted or {})
         self._numbers: dict[str, float | None] = {}
@@ -93,7 +94,9 @@ class Case:
     def updates(self) -> int | None:
         """Updates in the budget."""
         count, _, clock = str(self.settings.get("budget", "")).partition(" ")
-        value, samples, n_steps = parse_number(count), self.samples, self.settings.get("n_steps")
+        value = parse_number(count)
+        samples = self.samples
+        n_steps = self.settings.get("n_steps")
         if not isinstance(value, int | float) or samples is None or not isinstance(n_steps, int):
             return None
         return math.ceil(value / (n_steps if clock == "vec_steps" else samples))

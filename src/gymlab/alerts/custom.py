@@ -154,7 +154,8 @@ def _times(raw: Any) -> tuple[int, int]:
     found = _FOR.fullmatch(str(raw).strip()) if not isinstance(raw, bool) else None
     if found is None:
         raise ValueError(f"'for' is a number of updates such as '3 of 5', got {raw!r}")
-    hits, of = int(found[1]), int(found[2] or found[1])
+    hits = int(found[1])
+    of = int(found[2] or found[1])
     if not 0 < hits <= of <= 1000:
         raise ValueError(
             f"'for' is '3 of 5': at least 1, and no more than the second, which is at most 1000, got {raw!r}"

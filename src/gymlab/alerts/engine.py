@@ -65,7 +65,8 @@ class Watch:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
         self.case = case
         self._tracks = {rule.id: _Track() for rule in self.rules}
-        self._clock, self._row = Clock(), dict[str, float]()
+        self._clock = Clock()
+        self._row = dict[str, float]()
         self._kept: tuple[int, dict[str, float]] | None = None  # (update, its row), for what comes late
         self._looked = -math.inf  # the last update at which every rule had its turn
         self._shapes: dict[tuple[bool, tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
@@ -137,7 +138,8 @@ class Watch:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from there. Rules that did not exist then begin afresh."""
-        self._clock, self._row = Clock(*state["clock"]), dict(state["row"])
+        self._clock = Clock(*state["clock"])
+        self._row = dict(state["row"])
         kept = state["kept"]
         self._kept = None if kept is None else (kept[0], dict(kept[1]))
         self._looked = -math.inf if state["looked"] is None else state["looked"]
@@ -155,7 +157,8 @@ class Watch:
         if row.progress < rule.after:
             return None
         self._count(rule, track, row, judged.evidence)
-        before, track.active = track.active, _active(rule, track)
+        before = track.active
+        track.active = _active(rule, track)
         if track.active == before:
             return None
         track.raised = track.raised or track.active
@@ -172,7 +175,8 @@ class Watch:
         track.recent = [*kept, evidence is not None or was_sick][-max(rule.of, rule.clear_after) :]
         if evidence is not None:
             numbers = {name: float(value) for name, value in evidence.numbers.items() if math.isfinite(value)}
-            track.evidence, track.last = evidence._replace(numbers=numbers), Step.of(row.clock)
+            track.evidence = evidence._replace(numbers=numbers)
+            track.last = Step.of(row.clock)
             track.first = track.first or track.last
 
     def _alert(self, rule: Rule) -> Alert:

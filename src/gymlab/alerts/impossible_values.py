@@ -29,10 +29,17 @@ def _blame(case: Case, evidence: Evidence) -> Advice:
 
 
 BOUNDS = Rule(
-    "bounds-broken", "critical", "a metric is outside what is possible",
+    "bounds-broken",
+    "critical",
+    "a metric is outside what is possible",
     "A value lies outside the bounds that spaces, settings and the env's description put on it.",
-    (EVERYTHING,), _bounds, _blame, raise_after=1, of=1, clear_after=5,
-)  # fmt: skip
+    (EVERYTHING,),
+    _bounds,
+    _blame,
+    raise_after=1,
+    of=1,
+    clear_after=5,
+)
 
 
 def _counters(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -49,12 +56,17 @@ def _counters(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 BACKWARDS = Rule(
-    "counter-fell", "critical", "a counter went backwards",
+    "counter-fell",
+    "critical",
+    "a counter went backwards",
     "A metric that can only rise has fallen: rows are mixed up or were written twice.",
-    (EVERYTHING,), _counters,
+    (EVERYTHING,),
+    _counters,
     lambda case, _: Advice("No setting causes this: it is a bug, please report it."),
-    raise_after=1, of=1, clear_after=5,
-)  # fmt: skip
+    raise_after=1,
+    of=1,
+    clear_after=5,
+)
 
 
 def _identical(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -65,23 +77,29 @@ def _identical(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 IDENTICAL = Rule(
-    "identical-envs", "warning", "the parallel envs are copies of each other",
+    "identical-envs",
+    "warning",
+    "the parallel envs are copies of each other",
     "Before the first update envs are reset with different seeds and given the same actions: all gave the same. Only "
     "the policy's own dice make the parallel envs differ.",
-    ("env/copies",), _identical,
+    ("env/copies",),
+    _identical,
     lambda case, _: Advice(
         "Let `reset(seed=...)` vary the start, or add randomness (env.wrappers: [{sticky_actions: 0.25}], random "
         "no-ops); for a deterministic puzzle this is as it should be: turn it off with alerts.off=[identical-envs]."
     ),
-    raise_after=1, of=1, clear_after=1,
-)  # fmt: skip
+    raise_after=1,
+    of=1,
+    clear_after=1,
+)
 
 
 def _speed(row: Row, memory: Memory, case: Case) -> Judged | None:
     speed = row.metrics["time/sps"]
     if not speed > 0 or math.isinf(speed):
         return None
-    size, seen = math.log(speed), memory.get("seen", 0.0)
+    size = math.log(speed)
+    seen = memory.get("seen", 0.0)
     if seen < 3:  # the first calls compile
         return Judged(None, {"seen": seen + 1, "usual": size})
     usual = max(memory["usual"], size) if seen < 10 else memory["usual"]
@@ -93,13 +111,18 @@ def _speed(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 SPEED = Rule(
-    "speed-drop", "info", "training has slowed down",
+    "speed-drop",
+    "info",
+    "training has slowed down",
     f"Steps per second are below {SLOW:.0%} of the usual in nine of ten measurements: the machine is busy with "
     "something else, or episodes have become dearer.",
-    ("time/sps",), _speed,
+    ("time/sps",),
+    _speed,
     lambda case, _: Advice("See what else runs on this machine; sys/rss shows whether memory runs out."),
-    raise_after=9, of=10, clear_after=5,
-)  # fmt: skip
+    raise_after=9,
+    of=10,
+    clear_after=5,
+)
 
 
 def _outage(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -110,12 +133,17 @@ def _outage(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 OUTAGE = Rule(
-    "tracker-outage", "warning", "a tracker cannot be reached",
+    "tracker-outage",
+    "warning",
+    "a tracker cannot be reached",
     "TensorBoard's folder or the W&B server failed. Training is not affected: the store has every row, and the copy is "
     "caught up once the tracker is back.",
-    ("sys/trackers_down",), _outage,
+    ("sys/trackers_down",),
+    _outage,
     lambda case, _: Advice("See run.log for the reason: the network, the login, or a folder that cannot be written."),
-    raise_after=1, of=1, clear_after=1,
-)  # fmt: skip
+    raise_after=1,
+    of=1,
+    clear_after=1,
+)
 
 RULES = (BOUNDS, BACKWARDS, IDENTICAL, OUTAGE, SPEED)

@@ -19,7 +19,8 @@ def _spikes(row: Row, memory: Memory, case: Case) -> Judged | None:
     if math.isnan(norm) or norm <= 0:
         return None
     size = math.log(min(norm, 1e300))
-    usual, seen = memory.get("usual", size), memory.get("seen", 0.0)
+    usual = memory.get("usual", size)
+    seen = memory.get("seen", 0.0)
     sick = seen >= 10 and size - usual > math.log(SPIKE)
     # A spike counts towards what is usual like a tenfold norm, so that it cannot hide the next one.
     moved = usual + max(FORGET, 1 / (seen + 1)) * (min(size, usual + math.log(10)) - usual)
@@ -42,19 +43,29 @@ def _steady(case: Case, evidence: Evidence) -> Advice:
     scaled = {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True)
     return advice(
         "Rare batches throw the weights about: look at the rewards of these updates, and normalise them or lower "
-        "learning_rate.", scaled or lower_rate(case, 0.3),
-    )  # fmt: skip
+        "learning_rate.",
+        scaled or lower_rate(case, 0.3),
+    )
 
 
 SPIKES = Rule(
-    "gradient-spikes", "warning", "the gradient norm spikes",
+    "gradient-spikes",
+    "warning",
+    "the gradient norm spikes",
     f"Gradients more than {SPIKE:g} times the usual norm, twice within fifty updates.",
-    ("opt/grad_norm",), _spikes, _steady, raise_after=2, of=50, clear_after=50, wants_distributions=True,
-)  # fmt: skip
+    ("opt/grad_norm",),
+    _spikes,
+    _steady,
+    raise_after=2,
+    of=50,
+    clear_after=50,
+    wants_distributions=True,
+)
 
 
 def _always(row: Row, memory: Memory, case: Case) -> Judged | None:
-    norm, clip = row.metrics["opt/grad_norm"], row.metrics["hp/max_grad_norm"]
+    norm = row.metrics["opt/grad_norm"]
+    clip = row.metrics["hp/max_grad_norm"]
     if math.isnan(norm) or clip <= 0:
         return None
     return Judged(
@@ -69,16 +80,22 @@ def _always(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 CLIPPED = Rule(
-    "gradients-always-clipped", "info", "every gradient is clipped hard",
+    "gradients-always-clipped",
+    "info",
+    "every gradient is clipped hard",
     f"The gradient norm is above {ALWAYS:g} times max_grad_norm in nearly all of twenty updates. With Adam that is "
     "mostly harmless; where the value loss causes it, its gradient drowns the policy's.",
-    ("opt/grad_norm", "hp/max_grad_norm"), _always,
+    ("opt/grad_norm", "hp/max_grad_norm"),
+    _always,
     lambda case, _: advice(
         "Rewards of ordinary size bring gradients down; else raise max_grad_norm.",
         {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True),
     ),
-    raise_after=19, of=20, clear_after=10, after=0.1,
-)  # fmt: skip
+    raise_after=19,
+    of=20,
+    clear_after=10,
+    after=0.1,
+)
 
 
 def _dead(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -100,14 +117,23 @@ def _revive(case: Case, evidence: Evidence) -> Advice:
     high = (case.number("learning_rate") or 0.0) > 3e-3
     return advice(
         "Units that give 0 for everything learn no more: tanh units cannot die, a lower learning_rate kills fewer.",
-        changed(case, "policy.activation", "tanh") if relu else {}, lower_rate(case, 0.3) if high else {},
-    )  # fmt: skip
+        changed(case, "policy.activation", "tanh") if relu else {},
+        lower_rate(case, 0.3) if high else {},
+    )
 
 
 DEAD_UNITS = Rule(
-    "dead-units", "warning", "units of the network are dead",
+    "dead-units",
+    "warning",
+    "units of the network are dead",
     f"In some layer more than {DEAD:.0%} of the ReLU units give 0 for every sample of the batch.",
-    ("opt/dead_units*",), _dead, _revive, raise_after=2, of=3, clear_after=3, wants_distributions=True,
-)  # fmt: skip
+    ("opt/dead_units*",),
+    _dead,
+    _revive,
+    raise_after=2,
+    of=3,
+    clear_after=3,
+    wants_distributions=True,
+)
 
 RULES = (SPIKES, CLIPPED, DEAD_UNITS)

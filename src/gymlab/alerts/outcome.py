@@ -27,21 +27,31 @@ def _nothing_ends(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 def _end_episodes(case: Case, evidence: Evidence) -> Advice:
-    limit, steps = case.context.max_episode_steps, evidence.numbers["vec_steps"]
+    limit = case.context.max_episode_steps
+    steps = evidence.numbers["vec_steps"]
     shorter = {} if limit and steps > limit else changed(case, "env.max_episode_steps", max(10, int(steps) // 10))
     return advice("Without an end no return is known: a time limit, or a longer budget.", shorter)
 
 
 NO_EPISODE = Rule(
-    "no-episode-finished", "warning", "no episode has finished",
+    "no-episode-finished",
+    "warning",
+    "no episode has finished",
     "A tenth of the budget is gone and not one episode has ended: no return is known, and REINFORCE cannot learn.",
-    ("roll/return_window",), _nothing_ends, _end_episodes, raise_after=3, of=3, clear_after=1, after=0.1,
-)  # fmt: skip
+    ("roll/return_window",),
+    _nothing_ends,
+    _end_episodes,
+    raise_after=3,
+    of=3,
+    clear_after=1,
+    after=0.1,
+)
 
 
 def _returns(row: Row, memory: Memory) -> tuple[float, Memory] | None:
     """The training return and what it was at its first, best and lowest; from a full window on."""
-    returned, window = row.metrics["roll/return_mean"], row.metrics["roll/return_window"]
+    returned = row.metrics["roll/return_mean"]
+    window = row.metrics["roll/return_window"]
     if math.isnan(returned) or window < 20:
         return None
     if not memory:
@@ -78,15 +88,24 @@ def _move_on(case: Case, evidence: Evidence) -> Advice:
     more = changed(case, "entropy_coef", 0.01) if now < 1e-3 else {}
     return advice(
         "Learning has come to rest below its goal. Where other alerts name a cause, follow them first; else more "
-        "exploration, a larger gamma for distant rewards, or a longer budget.", more or times(case, "entropy_coef", 2.0)
-    )  # fmt: skip
+        "exploration, a larger gamma for distant rewards, or a longer budget.",
+        more or times(case, "entropy_coef", 2.0),
+    )
 
 
 STALLED = Rule(
-    "return-stalled", "warning", "the return has stopped rising",
+    "return-stalled",
+    "warning",
+    "the return has stopped rising",
     f"The training return has not risen for {PATIENCE:.0%} of the budget and the goal is not reached.",
-    ("roll/return_mean", "roll/return_window"), _stalled, _move_on, raise_after=3, of=3, clear_after=3, after=PATIENCE,
-)  # fmt: skip
+    ("roll/return_mean", "roll/return_window"),
+    _stalled,
+    _move_on,
+    raise_after=3,
+    of=3,
+    clear_after=3,
+    after=PATIENCE,
+)
 
 
 def _collapsed(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -115,8 +134,9 @@ def _hold_on(case: Case, evidence: Evidence) -> Advice:
     falling = {} if _falls(case) else changed(case, "learning_rate", _falling(case))
     return advice(
         "What was learnt is lost again: smaller steps, best with a learning_rate that falls to 0; the best checkpoint "
-        "is kept.", lower_rate(case, 0.5) if _falls(case) else falling,
-    )  # fmt: skip
+        "is kept.",
+        lower_rate(case, 0.5) if _falls(case) else falling,
+    )
 
 
 def _falls(case: Case) -> bool:
@@ -130,10 +150,17 @@ def _falling(case: Case) -> str:
 
 
 COLLAPSED = Rule(
-    "return-collapsed", "warning", "the return has collapsed",
+    "return-collapsed",
+    "warning",
+    "the return has collapsed",
     f"More than {FALLEN:.0%} of what had been gained since the start is lost again, beyond the spread of returns.",
-    ("roll/return_mean", "roll/return_window"), _collapsed, _hold_on, raise_after=3, of=5, clear_after=5,
-)  # fmt: skip
+    ("roll/return_mean", "roll/return_window"),
+    _collapsed,
+    _hold_on,
+    raise_after=3,
+    of=5,
+    clear_after=5,
+)
 
 
 def _span(row: Row, memory: Memory) -> tuple[float, float, Memory] | None:
@@ -169,14 +196,19 @@ def _gap(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 EVAL_GAP = Rule(
-    "eval-below-training", "warning", "evaluation is far below training",
+    "eval-below-training",
+    "warning",
+    "evaluation is far below training",
     f"The same policy, acting in the same way, gets far less when it is evaluated (by {GAP:.0%} of what training has "
     "gained, and less than in any recent episode): the evaluated env differs from the trained one, or normalising "
     "does.",
-    ("eval/sampled_mean", "roll/return_mean"), _gap,
+    ("eval/sampled_mean", "roll/return_mean"),
+    _gap,
     lambda case, _: Advice("Compare the two envs: wrappers, kwargs, time limits, and statistics of the normaliser."),
-    raise_after=2, of=2, clear_after=1,
-)  # fmt: skip
+    raise_after=2,
+    of=2,
+    clear_after=1,
+)
 
 
 def _greedy(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -184,7 +216,8 @@ def _greedy(row: Row, memory: Memory, case: Case) -> Judged | None:
     if found is None:
         return None
     _, _, memory = found
-    greedy, sampled = row.metrics["eval/greedy_mean"], row.metrics["eval/sampled_mean"]
+    greedy = row.metrics["eval/greedy_mean"]
+    sampled = row.metrics["eval/sampled_mean"]
     memory = {"low": min(memory["low"], sampled), "high": max(memory["high"], sampled)}
     span = max(memory["high"] - memory["low"], abs(sampled) * 0.2)
     errors = [row.metrics.get(f"eval/{mode}_std", 0.0) for mode in ("greedy", "sampled")]
@@ -212,11 +245,18 @@ def _firm(case: Case, evidence: Evidence) -> Advice:
 
 
 GREEDY_GAP = Rule(
-    "greedy-below-sampled", "warning", "greedy play is far below sampled play",
+    "greedy-below-sampled",
+    "warning",
+    "greedy play is far below sampled play",
     f"Taking the likeliest action gets less than drawing actions does, by more than {GAP:.0%} of what training has "
     "gained, late in the run.",
-    ("eval/greedy_mean", "eval/sampled_mean", "roll/return_mean"), _greedy, _firm,
-    raise_after=2, of=3, clear_after=2, after=0.4,
-)  # fmt: skip
+    ("eval/greedy_mean", "eval/sampled_mean", "roll/return_mean"),
+    _greedy,
+    _firm,
+    raise_after=2,
+    of=3,
+    clear_after=2,
+    after=0.4,
+)
 
 RULES = (NO_EPISODE, STALLED, COLLAPSED, EVAL_GAP, GREEDY_GAP)

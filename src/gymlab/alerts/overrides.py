@@ -58,7 +58,8 @@ def advice(text: str, *overrides: dict[str, Any]) -> Advice:
 
 def lower_rate(case: Case, factor: float) -> dict[str, Any]:
     """A smaller learning rate; one that is far beyond what Adam can stand comes down to what it can."""
-    high, written = case.number("learning_rate") or 0.0, case.written("learning_rate")
+    high = case.number("learning_rate") or 0.0
+    written = case.written("learning_rate")
     if high > 5e-3 and isinstance(written, list):  # some of its points may be sound
         return changed(
             case,
@@ -78,7 +79,8 @@ def higher_rate(case: Case, factor: float) -> dict[str, Any]:
 
 def batch_sizes(case: Case) -> int | None:
     """Twice the minibatch, where that still divides the rollout."""
-    size, samples = case.number("batch_size"), case.samples
+    size = case.number("batch_size")
+    samples = case.samples
     if size is None or samples is None or size < 1 or samples % int(2 * size):
         return None
     return int(2 * size)

@@ -24,7 +24,8 @@ def _kl_high(metric: str) -> Judge:
         kl = row.metrics[metric]
         if math.isnan(kl):
             return None
-        worst, limit = max(memory.get("worst", 0.0), kl), _kl_limit(case)
+        worst = max(memory.get("worst", 0.0), kl)
+        limit = _kl_limit(case)
         found = (
             Evidence(
                 metric,
@@ -53,8 +54,10 @@ def _leaves(case: Case) -> set[str]:
 
 def _kl_low(metric: str, limit: float) -> Judge:
     def judge(row: Row, memory: Memory, case: Case) -> Judged | None:
-        kl, returned = row.metrics[metric], row.metrics["roll/return_mean"]
-        rate, most = row.metrics["hp/learning_rate"], case.number("learning_rate") or 0.0
+        kl = row.metrics[metric]
+        returned = row.metrics["roll/return_mean"]
+        rate = row.metrics["hp/learning_rate"]
+        most = case.number("learning_rate") or 0.0
         if math.isnan(kl) or rate < SPENT_RATE * most or case.reached(returned):
             return None
         # A policy that has made up its mind, or had no finished episode to learn from, stands still for other reasons.
@@ -86,22 +89,37 @@ def _larger_steps(case: Case, evidence: Evidence) -> Advice:
 def kl_high(metric: str) -> Rule:
     """For an algorithm that reports how far it moved the policy as this metric."""
     return Rule(
-        "kl-high", "warning", "updates move the policy too far",
+        "kl-high",
+        "warning",
+        "updates move the policy too far",
         f"The policy after an update differs so much from the one that collected the data (KL above {KL_HIGH:g} nats, "
         "or twice target_kl) that the data says little about it. Learning becomes unstable or collapses.",
-        (metric,), _kl_high(metric), _smaller_steps, raise_after=3, of=10, clear_after=10, wants_distributions=True,
-    )  # fmt: skip
+        (metric,),
+        _kl_high(metric),
+        _smaller_steps,
+        raise_after=3,
+        of=10,
+        clear_after=10,
+        wants_distributions=True,
+    )
 
 
 def kl_low(metric: str, limit: float) -> Rule:
     """The same, for policies that stand still."""
     return Rule(
-        "kl-low", "warning", "updates hardly move the policy",
+        "kl-low",
+        "warning",
+        "updates hardly move the policy",
         f"KL below {limit:g} nats in every one of ten updates, while the learning rate is not yet spent and the goal "
         "is not reached: the budget passes without learning.",
-        (metric, "opt/entropy", "roll/return_mean", "hp/learning_rate"), _kl_low(metric, limit), _larger_steps,
-        raise_after=10, of=10, clear_after=5, after=0.05,
-    )  # fmt: skip
+        (metric, "opt/entropy", "roll/return_mean", "hp/learning_rate"),
+        _kl_low(metric, limit),
+        _larger_steps,
+        raise_after=10,
+        of=10,
+        clear_after=5,
+        after=0.05,
+    )
 
 
 def _clipped(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -133,15 +151,24 @@ def _less_clipping(case: Case, evidence: Evidence) -> Advice:
 
 
 CLIP_FRACTION_HIGH = Rule(
-    "clip-fraction-high", "warning", "most samples leave the clip range",
+    "clip-fraction-high",
+    "warning",
+    "most samples leave the clip range",
     f"More than {CLIPPED:.0%} of the samples have a probability ratio beyond clip_range: their gradient is cut away, "
     "and the update has gone further than its data allows.",
-    ("opt/clip_fraction",), _clipped, _less_clipping, raise_after=4, of=8, clear_after=8,
-)  # fmt: skip
+    ("opt/clip_fraction",),
+    _clipped,
+    _less_clipping,
+    raise_after=4,
+    of=8,
+    clear_after=8,
+)
 
 
 def _collapse(row: Row, memory: Memory, case: Case) -> Judged | None:
-    entropy, returned, most = row.metrics["opt/entropy"], row.metrics["roll/return_mean"], case.choices
+    entropy = row.metrics["opt/entropy"]
+    returned = row.metrics["roll/return_mean"]
+    most = case.choices
     if math.isnan(entropy) or most is None:
         return None
     done = memory.get("done", 0.0) or float(case.reached(returned))  # a policy may be sure once it knows
@@ -165,21 +192,31 @@ def _explore(case: Case, evidence: Evidence) -> Advice:
     high = (case.number("learning_rate") or 0.0) > 5e-3
     return advice(
         "The policy has made up its mind too soon and explores no more: a larger entropy_coef, a lower learning_rate "
-        "where updates are large.", lower_rate(case, 0.3) if high else {}, more,
-    )  # fmt: skip
+        "where updates are large.",
+        lower_rate(case, 0.3) if high else {},
+        more,
+    )
 
 
 ENTROPY_COLLAPSE = Rule(
-    "entropy-collapse", "warning", "the policy stopped exploring",
+    "entropy-collapse",
+    "warning",
+    "the policy stopped exploring",
     f"The entropy of a discrete policy fell below {COLLAPSED:.0%} of its maximum before the goal was ever reached: it "
     "does one thing and will not find anything better.",
-    ("opt/entropy", "roll/return_mean"), _collapse, _explore, raise_after=5, of=5, clear_after=5,
+    ("opt/entropy", "roll/return_mean"),
+    _collapse,
+    _explore,
+    raise_after=5,
+    of=5,
+    clear_after=5,
     wants_distributions=True,
-)  # fmt: skip
+)
 
 
 def _stuck(row: Row, memory: Memory, case: Case) -> Judged | None:
-    entropy, most = row.metrics["opt/entropy"], case.choices
+    entropy = row.metrics["opt/entropy"]
+    most = case.choices
     if math.isnan(entropy) or most is None or case.reached(row.metrics["roll/return_mean"]):
         return None
     sick = entropy > UNDECIDED * most
@@ -208,10 +245,18 @@ def _decide(case: Case, evidence: Evidence) -> Advice:
 
 
 ENTROPY_STUCK = Rule(
-    "entropy-stuck", "warning", "the policy is still random",
+    "entropy-stuck",
+    "warning",
+    "the policy is still random",
     f"A quarter of the budget is gone and the entropy is above {UNDECIDED:.0%} of its maximum: nothing was learnt.",
-    ("opt/entropy", "roll/return_mean"), _stuck, _decide, raise_after=8, of=10, clear_after=5, after=0.25,
-)  # fmt: skip
+    ("opt/entropy", "roll/return_mean"),
+    _stuck,
+    _decide,
+    raise_after=8,
+    of=10,
+    clear_after=5,
+    after=0.25,
+)
 
 
 def _stopped_early(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -226,10 +271,15 @@ def _stopped_early(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 KL_STOPS = Rule(
-    "kl-stops-often", "info", "target_kl ends most updates early",
+    "kl-stops-often",
+    "info",
+    "target_kl ends most updates early",
     "More than half of all updates were ended by target_kl: their later epochs are paid for by shuffling and never "
     "run. The learning rate is too high for the target.",
-    ("opt/kl_stop_fraction",), _stopped_early,
+    ("opt/kl_stop_fraction",),
+    _stopped_early,
     lambda case, _: advice("A lower learning_rate lets updates run to their end.", lower_rate(case, 0.5)),
-    raise_after=5, of=5, after=0.1,
-)  # fmt: skip
+    raise_after=5,
+    of=5,
+    after=0.1,
+)

@@ -31,7 +31,8 @@ def _stale(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 def _longer_rollouts(case: Case, evidence: Evidence) -> Advice:
-    limit, steps = case.context.max_episode_steps, case.number("n_steps") or 0
+    limit = case.context.max_episode_steps
+    steps = case.number("n_steps") or 0
     return advice(
         "Rollouts as long as an episode are all of one policy.",
         changed(case, "n_steps", int(min(limit, 4 * steps))) if limit and steps and limit > steps else {},
@@ -39,11 +40,18 @@ def _longer_rollouts(case: Case, evidence: Evidence) -> Advice:
 
 
 STALE = Rule(
-    "stale-transitions", "info", "most of what is learnt from is old",
+    "stale-transitions",
+    "info",
+    "most of what is learnt from is old",
     "Episodes span so many rollouts that four in five transitions were chosen by an older policy: the gradient is of "
     "a policy that no longer is.",
-    ("roll/stale_fraction", "roll/used_transitions"), _stale, _longer_rollouts, raise_after=8, of=10, after=0.1,
-)  # fmt: skip
+    ("roll/stale_fraction", "roll/used_transitions"),
+    _stale,
+    _longer_rollouts,
+    raise_after=8,
+    of=10,
+    after=0.1,
+)
 
 GENERAL: tuple[Rule, ...] = (
     *start.RULES,

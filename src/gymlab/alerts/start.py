@@ -12,7 +12,8 @@ from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rul
 LEAST_ENTROPY = 0.9  # of the maximum
 SHARES = "roll/action_share/"
 OFF_CENTRE = 0.2  # of the action space's width
-NARROW, WIDE = 0.06, 0.42  # std over width: a uniform choice has 0.29, all at the two edges 0.5
+NARROW = 0.06  # std over width: a uniform choice has 0.29, all at the two edges 0.5
+WIDE = 0.42
 
 
 def _once(judge: Judge) -> Judge:
@@ -56,7 +57,8 @@ def _mean(row: Row, memory: Memory, case: Case) -> Judged | None:
         width = case.width(name)
         if not width or math.isnan(mean):
             continue
-        judged, middle = True, sum(case.limits(name)) / 2
+        judged = True
+        middle = sum(case.limits(name)) / 2
         noise = 4 * 0.3 / math.sqrt(case.samples or 64)
         if abs(mean - middle) > (OFF_CENTRE + noise) * width:
             return Judged(
@@ -75,7 +77,8 @@ def _std(row: Row, memory: Memory, case: Case) -> Judged | None:
         width = case.width(name.replace("action_std", "action_mean"))
         if not width or math.isnan(std):
             continue
-        judged, share = True, std / width
+        judged = True
+        share = std / width
         # Two choices are the two edges of their space.
         if share < NARROW or (share > WIDE and case.choices is None):
             return Judged(
@@ -106,22 +109,44 @@ def _spread(case: Case, evidence: Evidence) -> Advice:
 
 
 POLICY = Rule(
-    "initial-policy-not-uniform", "warning", "the untrained policy has favourites",
+    "initial-policy-not-uniform",
+    "warning",
+    "the untrained policy has favourites",
     f"A fresh discrete policy should choose about evenly; the entropy of the first rollout's choices is below "
     f"{LEAST_ENTROPY:.0%} of its maximum. What is never tried is never learnt.",
-    (f"{SHARES}*",), _once(_shares), _centre, wants_distributions=True, raise_after=1, of=1, clear_after=1,
-)  # fmt: skip
+    (f"{SHARES}*",),
+    _once(_shares),
+    _centre,
+    wants_distributions=True,
+    raise_after=1,
+    of=1,
+    clear_after=1,
+)
 MEAN = Rule(
-    "initial-action-mean", "warning", "the first actions are lopsided",
+    "initial-action-mean",
+    "warning",
+    "the first actions are lopsided",
     f"The mean action of the first rollout lies more than {OFF_CENTRE:.0%} of the action space's width from its "
     "middle.",
-    ("roll/action_mean",), _once(_mean), _centre, raise_after=1, of=1, clear_after=1,
-)  # fmt: skip
+    ("roll/action_mean",),
+    _once(_mean),
+    _centre,
+    raise_after=1,
+    of=1,
+    clear_after=1,
+)
 STD = Rule(
-    "initial-action-std", "warning", "the first actions have the wrong spread",
+    "initial-action-std",
+    "warning",
+    "the first actions have the wrong spread",
     f"The std of the first rollout's actions is below {NARROW:.0%} of the action space's width (no exploration) or, "
     f"for continuous ones, above {WIDE:.0%} (nearly all are cut at the edges).",
-    ("roll/action_std",), _once(_std), _spread, raise_after=1, of=1, clear_after=1,
-)  # fmt: skip
+    ("roll/action_std",),
+    _once(_std),
+    _spread,
+    raise_after=1,
+    of=1,
+    clear_after=1,
+)
 
 RULES = (POLICY, MEAN, STD)

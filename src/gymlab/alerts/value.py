@@ -18,8 +18,10 @@ ADVANTAGES = (1e-3, 50.0)
 
 
 def _variance(row: Row, memory: Memory) -> tuple[float, Memory] | None:
-    explained, loss = row.metrics["opt/explained_variance"], row.metrics["opt/value_loss"]
-    spread, centre = row.metrics.get("opt/target_std", 1.0), row.metrics.get("opt/target_mean", 0.0)
+    explained = row.metrics["opt/explained_variance"]
+    loss = row.metrics["opt/value_loss"]
+    spread = row.metrics.get("opt/target_std", 1.0)
+    centre = row.metrics.get("opt/target_mean", 0.0)
     nothing = row.metrics.get("roll/reward_nonzero") == 0 or spread < 1e-3 * abs(centre)  # there is to explain
     if math.isnan(explained) or math.isnan(loss) or nothing:
         return None
@@ -53,17 +55,25 @@ def _better_value(case: Case, evidence: Evidence) -> Advice:
         return advice("The value net hardly learns: its loss needs a weight.", changed(case, "value_coef", 0.5))
     return advice(
         "The value net misleads the policy: a lower learning_rate, or rewards of ordinary size.",
-        lower_rate(case, 0.3) if high or not scaled else {}, scaled if not high else {},
-    )  # fmt: skip
+        lower_rate(case, 0.3) if high or not scaled else {},
+        scaled if not high else {},
+    )
 
 
 NEGATIVE = Rule(
-    "explained-variance-negative", "warning", "value predictions are worse than a constant",
+    "explained-variance-negative",
+    "warning",
+    "value predictions are worse than a constant",
     f"Explained variance below {WORSE_THAN_CONSTANT:g} in most of ten updates after a tenth of the budget: the "
     "advantages that the policy follows are noise. Updates whose value loss is negligible do not count.",
-    ("opt/explained_variance", "opt/value_loss"), _negative, _better_value,
-    raise_after=7, of=10, clear_after=5, after=0.1,
-)  # fmt: skip
+    ("opt/explained_variance", "opt/value_loss"),
+    _negative,
+    _better_value,
+    raise_after=7,
+    of=10,
+    clear_after=5,
+    after=0.1,
+)
 
 
 def _none(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -87,12 +97,19 @@ def _none(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 NONE = Rule(
-    "explained-variance-low", "info", "value predictions explain nothing",
+    "explained-variance-low",
+    "info",
+    "value predictions explain nothing",
     f"Explained variance within {NO_BETTER:g} of 0 for ten updates, a fifth into the budget. Usual while no reward is "
     "found; else the value net lacks weight, capacity or information.",
-    ("opt/explained_variance", "opt/value_loss", "roll/return_mean"), _none, _better_value,
-    raise_after=9, of=10, clear_after=5, after=RESTED,
-)  # fmt: skip
+    ("opt/explained_variance", "opt/value_loss", "roll/return_mean"),
+    _none,
+    _better_value,
+    raise_after=9,
+    of=10,
+    clear_after=5,
+    after=RESTED,
+)
 
 
 def _exploding(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -124,10 +141,18 @@ def _calm_value(case: Case, evidence: Evidence) -> Advice:
 
 
 EXPLODING = Rule(
-    "value-loss-exploding", "critical", "the value loss explodes",
+    "value-loss-exploding",
+    "critical",
+    "the value loss explodes",
     f"The value loss is more than {EXPLODED:g} times its highest value in the first tenth of the budget, and above 1.",
-    ("opt/value_loss",), _exploding, _calm_value, raise_after=3, of=5, clear_after=10, after=0.1,
-)  # fmt: skip
+    ("opt/value_loss",),
+    _exploding,
+    _calm_value,
+    raise_after=3,
+    of=5,
+    clear_after=10,
+    after=0.1,
+)
 
 
 def _reward_scale(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -149,13 +174,18 @@ def _reward_scale(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 REWARD_SCALE = Rule(
-    "reward-scale", "warning", "rewards are far from ordinary size",
+    "reward-scale",
+    "warning",
+    "rewards are far from ordinary size",
     f"Without normalize.reward the value targets have a std above {SCALES[1]:g}, or are all below {SCALES[0]:g}: the "
     "value loss drowns everything else, or teaches nothing.",
-    ("opt/target_std", "opt/target_mean"), _reward_scale,
+    ("opt/target_std", "opt/target_mean"),
+    _reward_scale,
     lambda case, _: advice("Scale rewards by their running std.", changed(case, "normalize.reward", True)),
-    raise_after=5, of=5, after=0.05,
-)  # fmt: skip
+    raise_after=5,
+    of=5,
+    after=0.05,
+)
 
 
 def _advantages(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -176,13 +206,18 @@ def _advantages(row: Row, memory: Memory, case: Case) -> Judged | None:
 
 
 ADVANTAGE_SCALE = Rule(
-    "advantage-scale", "warning", "advantages are far from ordinary size",
+    "advantage-scale",
+    "warning",
+    "advantages are far from ordinary size",
     f"Without normalize_advantage the policy gradient grows with the advantages, whose std is outside "
     f"{ADVANTAGES[0]:g} to {ADVANTAGES[1]:g}.",
-    ("opt/advantage_std", "roll/return_mean"), _advantages,
+    ("opt/advantage_std", "roll/return_mean"),
+    _advantages,
     lambda case, _: advice("Normalise advantages.", changed(case, "normalize_advantage", True)),
-    raise_after=5, of=10, after=0.05,
-)  # fmt: skip
+    raise_after=5,
+    of=10,
+    after=0.05,
+)
 
 
 def _spent(row: Row, memory: Memory, case: Case) -> Judged | None:
@@ -210,9 +245,16 @@ def _longer(case: Case, evidence: Evidence) -> Advice:
 
 
 RATE_ZERO = Rule(
-    "learning-rate-zero", "warning", "the learning rate has reached 0 early",
+    "learning-rate-zero",
+    "warning",
+    "the learning rate has reached 0 early",
     "The schedule of learning_rate came to 0 with more than a twentieth of the budget left: the rest teaches nothing.",
-    ("hp/learning_rate",), _spent, _longer, raise_after=3, of=3, clear_after=1,
-)  # fmt: skip
+    ("hp/learning_rate",),
+    _spent,
+    _longer,
+    raise_after=3,
+    of=3,
+    clear_after=1,
+)
 
 RULES = (NEGATIVE, NONE, EXPLODING, REWARD_SCALE, ADVANTAGE_SCALE, RATE_ZERO)

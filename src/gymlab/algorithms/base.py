@@ -23,7 +23,10 @@ class Algorithm(ABC):
     Settings: ClassVar[type[AlgorithmSettings]]
 
     def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = Flatten) -> None:
-        self.settings, self.policy_settings, self.spaces, self.encoder = settings, policy, spaces, encoder
+        self.settings = settings
+        self.policy_settings = policy
+        self.spaces = spaces
+        self.encoder = encoder
 
     def notes(self) -> list[str]:
         """What a user should know of these settings on this env, printed when a run starts."""

@@ -24,7 +24,8 @@ def policy_change(
     old: ActorCritic, new: ActorCritic, obs: Tree, action: Array, weight: Array | None = None
 ) -> dict[str, Array]:
     """KL(old || new) over a batch, exact and from the actions taken, for algorithms of one gradient step."""
-    before, after = old.distribution(obs), new.distribution(obs)
+    before = old.distribution(obs)
+    after = new.distribution(obs)
     weight = jnp.ones(action.shape[0]) if weight is None else weight
     log_ratio = after.log_prob(action) - before.log_prob(action)
     count = jnp.maximum(weight.sum(), 1)
@@ -56,7 +57,8 @@ def gradient_norms(grads: Params, limit: Array) -> Array:
 
 def norm_names(params: Params) -> list[str]:
     """Of what `gradient_norms` gives."""
-    kinds, parts = ("opt/grad_norm", "opt/grad_norm_clipped"), ("", *(f"/{part}" for part in parts_of(params)))
+    kinds = ("opt/grad_norm", "opt/grad_norm_clipped")
+    parts = ("", *(f"/{part}" for part in parts_of(params)))
     return [f"{kind}{part}" for kind in kinds for part in parts]
 
 

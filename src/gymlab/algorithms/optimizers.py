@@ -13,7 +13,9 @@ import jax.numpy as jnp
 
 from gymlab.core.types import Array, Tree
 
-_FIRST, _SECOND, _SQUARES = 0.9, 0.999, 0.99  # decays: Adam's two, RMSprop's
+_FIRST = 0.9  # decays: Adam's two, RMSprop's
+_SECOND = 0.999
+_SQUARES = 0.99
 _MOST = jnp.iinfo(jnp.int32).max
 
 
@@ -31,7 +33,8 @@ class Adam(NamedTuple):
         mu = jax.tree.map(lambda g, m: (1 - _FIRST) * g + _FIRST * m, grads, self.mu)
         nu = _squares(grads, self.nu, _SECOND)
         count = jnp.where(self.count < _MOST, self.count + 1, _MOST)
-        first, second = 1 - _FIRST**count, 1 - _SECOND**count  # what moments that began at zero lack
+        first = 1 - _FIRST**count  # what moments that began at zero lack
+        second = 1 - _SECOND**count
         return jax.tree.map(lambda m, v: (m / first) / (jnp.sqrt(v / second) + eps), mu, nu), Adam(count, mu, nu)
 
 

@@ -146,6 +146,7 @@ class PPO(ActorCriticAlgorithm):
         if self.settings.target_kl is None:
             return _Progress(now.step + 1, now.stopped, learner, totals)
         stop = metrics["opt/approx_kl"] > hp["target_kl"]
-        kept, dropped = (now.step + 1, learner, totals), (now.step, now.learner, now.totals)
+        kept = (now.step + 1, learner, totals)
+        dropped = (now.step, now.learner, now.totals)
         step, learner, totals = jax.tree.map(lambda new, old: jnp.where(stop, old, new), kept, dropped)
         return _Progress(step, stop, learner, totals)

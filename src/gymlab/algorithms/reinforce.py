@@ -86,7 +86,8 @@ class Reinforce(ActorCriticAlgorithm):
         length = self.spaces.max_episode_steps
 
         def empty(n: int) -> Pending:
-            obs, action = blank_obs(self.spaces, (length, n)), blank_action(self.spaces.action, (length, n))
+            obs = blank_obs(self.spaces, (length, n))
+            action = blank_action(self.spaces.action, (length, n))
             zeros = jnp.zeros((length, n), jnp.float32)
             return Pending(obs, action, zeros, zeros, jnp.zeros((length, n), bool))
 
@@ -148,7 +149,8 @@ class Reinforce(ActorCriticAlgorithm):
 
     def _join(self, network: ActorCritic, pending: Pending, rollout: Rollout, hp: Hyper) -> tuple[Sample, Pending]:
         """Pending transitions followed by the rollout, and what of it stays pending."""
-        length, n_steps = len(pending.valid), len(rollout.train_reward)
+        length = len(pending.valid)
+        n_steps = len(rollout.train_reward)
         fresh = Pending(
             rollout.obs, rollout.action, rollout.log_prob, rollout.train_reward, jnp.ones_like(rollout.fresh)
         )

@@ -93,7 +93,8 @@ def compare(a: Side, b: Side, *, threshold: float | None = None, judged: str = "
     goal = threshold_of((a, b), threshold)
     every = [*a.records, *b.records]
     horizon = min(record.horizon for record in every)
-    steps, reached = None, (0, 0)
+    steps = None
+    reached = (0, 0)
     if goal is not None:
         timed = [[steps_to(record, goal, horizon) for record in side.records] for side in (a, b)]
         reached = (len(timed[0]) - timed[0].count(None), len(timed[1]) - timed[1].count(None))

@@ -34,7 +34,8 @@ def known_speeds(runs_root: Path) -> dict[str, float]:
     """env_steps per second of past runs, by recipe: the median."""
     found: dict[str, list[float]] = {}
     for entry in Registry(runs_root).runs():
-        steps, seconds = entry.get("env_steps"), entry.get("seconds")
+        steps = entry.get("env_steps")
+        seconds = entry.get("seconds")
         if isinstance(steps, int | float) and isinstance(seconds, int | float) and seconds > 1:
             found.setdefault(str(entry.get("name")), []).append(steps / seconds)
     return {name: statistics.median(speeds) for name, speeds in found.items()}
@@ -50,7 +51,8 @@ def steps_done(job: Job) -> tuple[int, float]:
 
 def left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> Left:
     """What is left of some jobs; once it is known, a run's own speed counts before that of its recipe."""
-    seconds, unknown = 0.0, 0
+    seconds = 0.0
+    unknown = 0
     for job in jobs:
         if job.trial is None:
             continue

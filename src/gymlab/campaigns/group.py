@@ -92,7 +92,8 @@ def make_group(
 
 def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, wishes: Wishes) -> list[Task]:
     """A task per member that has not begun. Says what is wrong before anything is made."""
-    registered, tasks = registration(recipe.env.id), []
+    registered = registration(recipe.env.id)
+    tasks = []
     recipes = {overrides: amend(recipe, overrides) for overrides in {member.overrides for member in group.members}}
     if group.how == "vmap":
         check_alike(recipe, recipes)
@@ -173,7 +174,9 @@ class Book:
     """Keeps a group's record while its members report, and shows them."""
 
     def __init__(self, runs_root: Path, group: Group, output: str, how: str) -> None:
-        self._root, self._group, self._output = runs_root, group, output
+        self._root = runs_root
+        self._group = group
+        self._output = output
         count = len(group.members)
         title = f"{group.title} · {count} member{'s' * (count > 1)} · {how} · group {group.name}"
         self.board: Board = make_board(output, title, [member.label for member in group.members])
@@ -186,15 +189,18 @@ class Book:
 
     def note(self, report: Report) -> bool:
         """Take a report in; True where nobody need go on: the first member was refused, and so will all be."""
-        member, seat = self._group.members[report.member], self.board.seats[report.member]
+        member = self._group.members[report.member]
+        seat = self.board.seats[report.member]
         if self._output == "jsonl":
             print(json.dumps({"run_id": member.run_id, **report_fields(report)}), flush=True)
         if isinstance(report, Began):
             seat.status = "running"
             self._record(report)
         elif isinstance(report, Progressed):
-            seat.progress, seat.env_steps = report.progress, report.env_steps
-            seat.mean_return, seat.speed = report.mean_return, report.steps_per_second
+            seat.progress = report.progress
+            seat.env_steps = report.env_steps
+            seat.mean_return = report.mean_return
+            seat.speed = report.steps_per_second
         elif isinstance(report, Scored):
             seat.score = report.score
         elif isinstance(report, Alerted):
@@ -224,8 +230,10 @@ class Book:
             self.board.say(f"note: {note}")
 
     def _finished(self, member: Member, report: Finished) -> None:
-        result, seat = report.result, self.board.seats[report.member]
-        seat.status, seat.env_steps = result["status"], result["env_steps"]
+        result = report.result
+        seat = self.board.seats[report.member]
+        seat.status = result["status"]
+        seat.env_steps = result["env_steps"]
         seat.progress = 1.0 if seat.status == "finished" else seat.progress
         self._codes.append(result["exit_code"])
         self.board.say(

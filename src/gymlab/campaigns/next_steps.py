@@ -21,7 +21,9 @@ from gymlab.runs.registry import Registry
 
 FILE = "next-steps.md"
 MOST_LETTERS = 24_000
-_MOST_ENVS, _MOST_RECENT, _MOST_STUDIED = 12, 15, 3
+_MOST_ENVS = 12
+_MOST_RECENT = 15
+_MOST_STUDIED = 3
 _TASK = """\
 Below is what a reinforcement-learning lab (gymlab) has reached so far: the best run of every environment beside what
 others published, the latest runs, and what gymlab itself finds wrong with those that fell short. Quoted blocks are
@@ -56,7 +58,8 @@ def _best(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The best evaluated run of each env."""
     found: dict[str, dict[str, Any]] = {}
     for run in runs:
-        score, env = run.get("best_return"), run.get("env")
+        score = run.get("best_return")
+        env = run.get("env")
         if not isinstance(score, int | float) or not isinstance(env, str):
             continue
         if env not in found or score > found[env]["best_return"]:
@@ -69,7 +72,8 @@ def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
     for env, run in sorted(_best(runs).items())[:_MOST_ENVS]:
         top = next(iter(scores_of(env)), None)
         best_known = None if top is None else top.score
-        optimum, chance = known.optima.get(env), known.random.get(env)
+        optimum = known.optima.get(env)
+        chance = known.random.get(env)
         goal = best_known if best_known is not None else None if optimum is None else optimum.score
         gap = "-" if goal is None else f"{goal - run['best_return']:+.4g}"
         rows.append(

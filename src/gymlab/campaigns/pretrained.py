@@ -22,7 +22,9 @@ from gymlab.runs import files, tensors
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 
-POLICY, RECIPE, ABOUT = "policy.safetensors", "recipe.yaml", "about.json"
+POLICY = "policy.safetensors"
+RECIPE = "recipe.yaml"
+ABOUT = "about.json"
 MOST_BYTES = 200_000
 FORMAT = 1
 OWN = Path("pretrained")

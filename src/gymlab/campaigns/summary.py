@@ -66,7 +66,8 @@ def read_ending(runs_root: Path, member: Member) -> Ending:
     if not paths.exists:
         return Ending(member, NOT_BEGUN)
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=())
-    returns, status = facts.measured.evaluations.returns, facts.status
+    returns = facts.measured.evaluations.returns
+    status = facts.status
     return Ending(
         member,
         str(status["status"]),

@@ -55,9 +55,14 @@ def autotune(
     import_optuna()
     root = runs_folder()
     wanted = State(
-        name=name or _name(recipe), reference=recipe, overrides=tuple(overrides or ()), seconds=seconds_of(budget),
-        seed=seed, workers=workers or usable_cores(), given=(env_steps, trials, fresh),
-    )  # fmt: skip
+        name=name or _name(recipe),
+        reference=recipe,
+        overrides=tuple(overrides or ()),
+        seconds=seconds_of(budget),
+        seed=seed,
+        workers=workers or usable_cores(),
+        given=(env_steps, trials, fresh),
+    )
     known = read_state(root, wanted.name)
     state = wanted if known is None else asked(known, wanted)
     state = _tune(root, state, "json" if json else "quiet" if quiet else "people")
@@ -200,8 +205,10 @@ def _lines(state: State) -> list[str]:
         return [f"no improvement shown: no trial did better than the recipe ({minutes})"]
     assert state.result is not None
     score = state.result["score"]
-    rows = [f"{label:<8} {score[side]['value']:.4g} [{score[side]['low']:.4g}, {score[side]['high']:.4g}]"
-            for label, side in (("recipe", "a"), ("tuned", "b"))]  # fmt: skip
+    rows = [
+        f"{label:<8} {score[side]['value']:.4g} [{score[side]['low']:.4g}, {score[side]['high']:.4g}]"
+        for label, side in (("recipe", "a"), ("tuned", "b"))
+    ]
     written = [f"written: {state.written}"] if state.written else ["--write writes it all the same"]
     cut = ["the search was cut short by the time"] if state.cut else []
     return [

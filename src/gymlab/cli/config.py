@@ -57,12 +57,15 @@ def check(
     from gymlab.recipes.lookup import user_files
     from gymlab.recipes.resolve import check_file
 
-    results, faults = [], []
+    results = []
+    faults = []
     for path in files or user_files():
         try:
-            notes, problems = check_file(path), ""
+            notes = check_file(path)
+            problems = ""
         except UserError as error:
-            notes, problems = [], str(error)
+            notes = []
+            problems = str(error)
             faults.append(problems)
         results.append({"file": str(path), "problems": problems.splitlines(), "notes": notes})
         if not json and not problems:

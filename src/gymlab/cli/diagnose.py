@@ -49,7 +49,8 @@ def diagnose(
 
 
 def _facts(found: Diagnosis) -> dict[str, Any]:
-    facts, fault = found.facts, found.fault
+    facts = found.facts
+    fault = found.fault
     newest = dict(facts.measured.last)
     passed = fault is not None and newest.get("updates", 0) >= fault.report["update"]
     return {
@@ -94,7 +95,8 @@ def _apply(found: Diagnosis) -> dict[str, Any]:
     from gymlab.recipes.resolve import read_run_recipe
     from gymlab.runs.status import now
 
-    facts, finding = found.facts, found.remedy
+    facts = found.facts
+    finding = found.remedy
     if finding is None:
         reason = "it is solved" if found.solved else "no finding says what to set"
         raise UserError(f"run '{facts.run_id}': nothing to apply, {reason}")

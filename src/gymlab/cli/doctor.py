@@ -24,7 +24,9 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 
 
 def _print(facts: dict[str, Any]) -> None:
-    machine, extras, codecs = facts["machine"], facts["extras"], facts["codecs"]
+    machine = facts["machine"]
+    extras = facts["extras"]
+    codecs = facts["codecs"]
     missing = [name for name, there in extras.items() if not there]
     rows = {
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),

@@ -103,19 +103,24 @@ def _chosen(runs: Sequence[str], checkpoints: str | None) -> list[tuple[RunPaths
 def _progress(checkpoints: int, exam: Exam) -> Iterator[Callable[[str, int], Abandon]]:
     """One line at the terminal that says how far it is, once there is something to wait for."""
     began = shown = time.monotonic()
-    total, number, drawn = checkpoints * len(exam.seeds), 0, False
+    total = checkpoints * len(exam.seeds)
+    number = 0
+    drawn = False
 
     def watch(what: str, seed: int) -> Abandon:
         nonlocal number
-        number, steps = number + 1, 0
+        number = number + 1
+        steps = 0
 
         def step() -> bool:
             nonlocal steps, shown, drawn
-            now, steps = time.monotonic(), steps + 1
+            now = time.monotonic()
+            steps = steps + 1
             if now - began > _QUIET_SECONDS and now - shown > 0.5 and sys.stderr.isatty():
                 line = f"{number} of {total}: {what}, seed {seed}, step {steps}"
                 print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-                shown, drawn = now, True
+                shown = now
+                drawn = True
             return False
 
         return step

@@ -47,7 +47,8 @@ def train_many(
     trackers: tuple[str | None, bool],
 ) -> None:
     """A run per seed and variation, in processes of their own or in one vmapped program."""
-    seeds, varied = parse_seeds(grid.seeds or "1", grid.seed), parse_variations(grid.vmap or [])
+    seeds = parse_seeds(grid.seeds or "1", grid.seed)
+    varied = parse_variations(grid.vmap or [])
     _refuse_detaching(detach)
     if grid.vmap is not None and grid.jobs is not None:
         raise UserError("--jobs is for runs in processes of their own: leave it out beside --vmap")
@@ -59,7 +60,8 @@ def train_many(
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.trackers.assemble import choose_trackers
 
-        asked, resolved = choose_trackers(*trackers), sought.resolve()
+        asked = choose_trackers(*trackers)
+        resolved = sought.resolve()
         wishes = Wishes(typed_command(), asked.wandb, asked.tensorboard, output, tuple(resolved.notes))
         how = "vmap" if grid.vmap is not None or _suits_gpu(resolved.recipe) else "processes"
         group = make_group(resolved.recipe, seeds, varied, name=grid.name, how=how)

@@ -42,7 +42,8 @@ def list_jobs(
     from gymlab.runs.files import strict_json
 
     jobs_queue = _queue()
-    contents, runner = jobs_queue.read(), jobs_queue.runner()
+    contents = jobs_queue.read()
+    runner = jobs_queue.runner()
     ended = [job for job in contents.jobs if not job.open]
     hidden = set() if every else {job.id for job in ended[: max(0, len(ended) - _SHOWN)]}
     jobs = [job for job in contents.jobs if job.id not in hidden]

@@ -39,7 +39,8 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
 
     recipe = order.sought.resolve().recipe
     steps = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
-    several, changed = len(order.seeds) > 1, [*order.sought.overrides, *order.sought.sets]
+    several = len(order.seeds) > 1
+    changed = [*order.sought.overrides, *order.sought.sets]
     base = order.run_id or (order.group if several and order.group else new_run_id(recipe.name))
     wishes = []
     for seed in order.seeds:

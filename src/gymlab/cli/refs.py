@@ -24,16 +24,19 @@ def refs(
     from gymlab.envs.registry import resolve_id
     from gymlab.recipes.project_settings import runs_folder
 
-    known, note = data(), ""
+    known = data()
+    note = ""
     if env not in known.envs():
         found = resolve_id(env)
-        env, note = found.id, found.note
+        env = found.id
+        note = found.note
     every = scores_of(env)
     listed = scores_of(env, algorithm)
     if algorithm is not None and every and not listed:
         names = {ref.algorithm for ref in every}
         raise UserError(f"--algorithm {algorithm}: nobody published it on {env}: {suggestion(algorithm, names)}")
-    optimum, chance = known.optima.get(env), known.random.get(env)
+    optimum = known.optima.get(env)
+    chance = known.random.get(env)
     own = _own_runs(env, runs_folder())
     if as_json:
         print_json(

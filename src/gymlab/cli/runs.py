@@ -21,7 +21,8 @@ Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _COLUMNS = ("id", "name", "seed", "status", "env_steps", "best_return", "solved", "tags", "created")
-_LEFT_OUT, _WIDE = ("name", "tags", "created"), 130
+_LEFT_OUT = ("name", "tags", "created")
+_WIDE = 130
 _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed": "red", "failed": "red"}
 
 
@@ -264,7 +265,8 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     def line(cells: list[str]) -> list[str]:
         return [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
 
-    lines, status = ["  ".join(typer.style(head, bold=True) for head in line(heads))], columns.index("status")
+    lines = ["  ".join(typer.style(head, bold=True) for head in line(heads))]
+    status = columns.index("status")
     for entry, row in zip(entries, rows, strict=True):
         cells = line(row)
         cells[status] = typer.style(cells[status], fg=_STYLES.get(str(entry.get("status"))))

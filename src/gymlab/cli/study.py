@@ -37,7 +37,9 @@ def coverage(
     from gymlab.campaigns.studies.coverage import drawn, study
     from gymlab.runs.files import strict_json
 
-    console, found, name = _console(json), None, _resolve(recipe, overrides)
+    console = _console(json)
+    found = None
+    name = _resolve(recipe, overrides)
     head = ("rollout", "cells", "one env", "worth", "shared", "jaccard", "new", "own", "other", "so far")
     console.print("".join(f"{title:>9}" for title in head))
     with orderly("before all rollouts were seen"):
@@ -79,7 +81,8 @@ def seeds(
     from gymlab.campaigns.studies.seeds import ARMS, Trained, compare, study
     from gymlab.runs.files import strict_json
 
-    console, resolved = _console(json), _resolve(recipe, overrides, budget)
+    console = _console(json)
+    resolved = _resolve(recipe, overrides, budget)
     trained: list[Trained] = []
     console.print(f"{'seed':>4}  {'arm':<10}{'final':>10}{'on the way':>12}")
     total = runs * len(ARMS)

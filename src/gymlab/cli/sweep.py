@@ -78,9 +78,23 @@ def start(
         from gymlab.recipes.project_settings import runs_folder
 
         wanted = Wanted(
-            recipe, tuple(overrides or ()), tuple(space or ()), tuple(parse_seeds(seeds)), method, prune, trials,
-            batch, budget, seed, name, storage, init_from, vmap, until_solved, stop_sick,
-        )  # fmt: skip
+            recipe,
+            tuple(overrides or ()),
+            tuple(space or ()),
+            tuple(parse_seeds(seeds)),
+            method,
+            prune,
+            trials,
+            batch,
+            budget,
+            seed,
+            name,
+            storage,
+            init_from,
+            vmap,
+            until_solved,
+            stop_sick,
+        )
         plan, notes = make_plan(wanted, runs_folder())
         for note in [] if quiet else notes:
             typer.echo(note, err=True)
@@ -169,7 +183,8 @@ def best(
     from gymlab.core.errors import RunError
 
     ledger = _ledger(name, storage)
-    plan, rows = ledger.plan, ledger.rows()
+    plan = ledger.plan
+    rows = ledger.rows()
     found = best_row(rows)
     if found is None:
         raise RunError(f"no trial of '{name}' has finished yet: gymlab sweep status {name}")

@@ -50,10 +50,15 @@ def _wishes(task: Train | Command | Agent) -> list[Wish]:
         title = f"agent {' '.join(task.command)}"[:120]
         return [
             Wish(
-                title, task.command, os.getcwd(), program=True, retries=task.retries, prompt=prompts[task.prompt],
+                title,
+                task.command,
+                os.getcwd(),
+                program=True,
+                retries=task.retries,
+                prompt=prompts[task.prompt],
                 minutes=task.minutes,
             )
-        ]  # fmt: skip
+        ]
     return [Wish(" ".join(task.arguments) + " all" * (len(task.arguments) == 1), task.arguments, os.getcwd())]
 
 

@@ -65,8 +65,10 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
     _, transforms = split_wrappers(recipe.env)
     with GymnasiumEngine(recipe.env, batch, seed, imports=recipe.imports) as engine:
         spaces = transformed(engine.spaces, transforms)
-        agent, key = make_agent(recipe, spaces), run_key(seed)
-        algorithm, normaliser = agent.algorithm, agent.normalising.init()
+        agent = make_agent(recipe, spaces)
+        key = run_key(seed)
+        algorithm = agent.algorithm
+        normaliser = agent.normalising.init()
         if not isinstance(algorithm, ActorCriticAlgorithm):
             raise UserError(f"{recipe.algorithm.name} is not an actor-critic algorithm: its layers are not known")
         params = jax.jit(lambda key: algorithm.weights(algorithm.init(key, (batch,))))(key)

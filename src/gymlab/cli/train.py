@@ -92,10 +92,18 @@ def train(
         raise UserError("--queue with --resume: write `gymlab resume RUN --queue`")
     if resume is not None:
         _resume(
-            resume, [*_keys(recipe), *(overrides or []), *(sets or [])], budget, run_id, full_budget=full_budget,
-            no_optimizer=no_optimizer, reschedule=reschedule, output=_mode(quiet, json, jsonl), detach=detach,
-            wandb=wandb, tensorboard=tensorboard,
-        )  # fmt: skip
+            resume,
+            [*_keys(recipe), *(overrides or []), *(sets or [])],
+            budget,
+            run_id,
+            full_budget=full_budget,
+            no_optimizer=no_optimizer,
+            reschedule=reschedule,
+            output=_mode(quiet, json, jsonl),
+            detach=detach,
+            wandb=wandb,
+            tensorboard=tensorboard,
+        )
         return
     if recipe is None:
         recipe = only_recipe()
@@ -104,12 +112,17 @@ def train(
         if vmap is not None or jobs is not None:
             raise UserError("--queue makes one job per seed: leave out --vmap and --jobs (`gymlab queue limits`)")
         asked = written(
-            ("--tag", tag), ("--note", note), ("--init-from", init_from), ("--full-budget", full_budget),
-            ("--tensorboard", tensorboard), ("--wandb", wandb),
-        )  # fmt: skip
+            ("--tag", tag),
+            ("--note", note),
+            ("--init-from", init_from),
+            ("--full-budget", full_budget),
+            ("--tensorboard", tensorboard),
+            ("--wandb", wandb),
+        )
         queue_new(Order(sought, seeds_of(seed, seeds), run_id, group, key, asked), json=json or jsonl)
         return
-    output, trackers = _mode(quiet, json, jsonl), (wandb, tensorboard)
+    output = _mode(quiet, json, jsonl)
+    trackers = (wandb, tensorboard)
     named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note}
     if seeds is not None or vmap is not None:
         from gymlab.cli.many import Grid, train_many
@@ -118,22 +131,33 @@ def train(
         train_many(sought, grid, {**named, "init_from": init_from}, output, detach=detach, trackers=trackers)
         return
     _train_one(
-        sought, {**named, "seed": seed, "run_id": run_id, "group": group}, output, init_from, detach=detach,
+        sought,
+        {**named, "seed": seed, "run_id": run_id, "group": group},
+        output,
+        init_from,
+        detach=detach,
         trackers=trackers,
-    )  # fmt: skip
+    )
 
 
 def _train_one(
-    sought: Sought, named: dict[str, Any], output: str, init_from: str | None, *, detach: bool,
+    sought: Sought,
+    named: dict[str, Any],
+    output: str,
+    init_from: str | None,
+    *,
+    detach: bool,
     trackers: tuple[str | None, bool],
-) -> None:  # fmt: skip
+) -> None:
     with orderly(), no_collecting() as until:
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
 
-        json, resolved = output in ("json", "jsonl"), sought.resolve()
-        root, chosen = runs_folder(), choose_trackers(*trackers)
+        json = output in ("json", "jsonl")
+        resolved = sought.resolve()
+        root = runs_folder()
+        chosen = choose_trackers(*trackers)
         source = None if init_from is None else select_checkpoint(init_from, root, default="best")
         if detach:
             from gymlab.cli.detach import detach_new
@@ -146,9 +170,12 @@ def _train_one(
         from gymlab.session.xla_threads import use_threads
 
         options = Options(
-            **named, command=typed_command(), trackers=chosen, solved_at_source=resolved.solved_at_source,
+            **named,
+            command=typed_command(),
+            trackers=chosen,
+            solved_at_source=resolved.solved_at_source,
             notes=tuple(resolved.notes),
-        )  # fmt: skip
+        )
         use_threads(resolved.recipe)
         screen = _screen(output, resolved.notes)
         with screen, _keys_of(output) as keys:
@@ -191,25 +218,46 @@ def resume(
     """
     detach, json = _apart(detach, json, background)
     if run is not None and "=" in run:  # a run's name holds none: it is the first override
-        overrides, run = [run, *(overrides or [])], None
+        overrides = [run, *(overrides or [])]
+        run = None
     if queue:
         more = written(
-            ("", overrides), ("--set", sets), ("--budget", budget), ("--full-budget", full_budget),
-            ("--no-optimizer", no_optimizer), ("--reschedule", reschedule),
-        )  # fmt: skip
+            ("", overrides),
+            ("--set", sets),
+            ("--budget", budget),
+            ("--full-budget", full_budget),
+            ("--no-optimizer", no_optimizer),
+            ("--reschedule", reschedule),
+        )
         queue_again(run, more, run_id, key, json=json or jsonl)
         return
     _resume(
-        run, [*(overrides or []), *(sets or [])], budget, run_id, full_budget=full_budget, no_optimizer=no_optimizer,
-        reschedule=reschedule, output=_mode(quiet, json, jsonl), detach=detach,
-    )  # fmt: skip
+        run,
+        [*(overrides or []), *(sets or [])],
+        budget,
+        run_id,
+        full_budget=full_budget,
+        no_optimizer=no_optimizer,
+        reschedule=reschedule,
+        output=_mode(quiet, json, jsonl),
+        detach=detach,
+    )
 
 
 def _resume(
-    run: str | None, overrides: list[str], budget: str | None, run_id: str | None, *, full_budget: bool,
-    no_optimizer: bool, reschedule: bool, output: str, detach: bool, wandb: str | None = None,
+    run: str | None,
+    overrides: list[str],
+    budget: str | None,
+    run_id: str | None,
+    *,
+    full_budget: bool,
+    no_optimizer: bool,
+    reschedule: bool,
+    output: str,
+    detach: bool,
+    wandb: str | None = None,
     tensorboard: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     with orderly():
         from gymlab.cli.detach import detach_again, typed_command
         from gymlab.recipes.project_settings import runs_folder

@@ -23,8 +23,13 @@ class Progress:
     def __init__(
         self, total: int, width: int, speeds: Mapping[str, float], keep: Callable[[Outcome], None] | None
     ) -> None:
-        self._total, self._width, self._speeds, self._keep = total, width, speeds, keep
-        self._done, self._told, self._began = 0, 0.0, time.monotonic()
+        self._total = total
+        self._width = width
+        self._speeds = speeds
+        self._keep = keep
+        self._done = 0
+        self._told = 0.0
+        self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
     def began(self, job: Job, phase: Phase) -> None:

@@ -60,9 +60,13 @@ def tune_envs(
         write_override(path, resolved.recipe.name, texts)
     if json:
         found_json = {
-            "recipe": resolved.recipe.name, "cores": usable_cores(), "ways": [_plain(found) for found in timed],
-            "recommended": _plain(best), "overrides": texts, "written": None if path is None else str(path),
-        }  # fmt: skip
+            "recipe": resolved.recipe.name,
+            "cores": usable_cores(),
+            "ways": [_plain(found) for found in timed],
+            "recommended": _plain(best),
+            "overrides": texts,
+            "written": None if path is None else str(path),
+        }
         typer.echo(strict_json(found_json))
         return
     assert best.steps_per_second is not None
@@ -87,7 +91,8 @@ def _next(recipe: str, texts: list[str], written: str | None) -> str:
 
 
 def _lines(found: Timed, timed: list[Timed]) -> list[str]:
-    way, speed = found.way, found.steps_per_second
+    way = found.way
+    speed = found.steps_per_second
     if speed is None:
         told = any(earlier.way.engine == way.engine for earlier in timed[:-1])
         return [] if told else [f"{way.engine:<22}{found.reason}"]

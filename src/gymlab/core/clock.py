@@ -37,7 +37,8 @@ def parse_number(raw: Any) -> Any:
     match = _NUMBER.fullmatch(raw)
     if not match:
         return raw
-    digits, suffix = match[1].replace("_", ""), match[2].lower()
+    digits = match[1].replace("_", "")
+    suffix = match[2].lower()
     # Decimal, because 2.3 * 10**6 is no whole number in binary
     value = Decimal(digits) / 100 if suffix == "%" else Decimal(digits) * _SUFFIX[suffix]
     counts = re.fullmatch(r"[-+]?\d+", digits) is not None or suffix != ""

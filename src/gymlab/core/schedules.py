@@ -108,7 +108,8 @@ def _from_mapping(raw: dict[Any, Any]) -> Schedule:
     if shape not in SHAPES:
         raise ValueError(f"unknown schedule shape '{shape}': {suggestion(str(shape), SHAPES)}")
     end = _number(raw.get("end", start if shape == "constant" else 0.0), raw.get("end"))
-    begin, finish = _progress(raw.get("from", 0.0)), _progress(raw.get("to", 1.0))
+    begin = _progress(raw.get("from", 0.0))
+    finish = _progress(raw.get("to", 1.0))
     if begin >= finish:
         raise ValueError(f"a schedule's 'from' ({begin:g}) must lie before its 'to' ({finish:g})")
     if shape == "exp" and (start <= 0 or end <= 0):

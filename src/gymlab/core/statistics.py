@@ -73,7 +73,8 @@ def difference(
     seed: int = 0,
 ) -> Estimate:
     """How much larger a statistic is of one set than of another, both resampled."""
-    one, other = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    one = np.asarray(ours, np.float64)
+    other = np.asarray(theirs, np.float64)
     rng = np.random.default_rng(seed)
     draws = _resampled([one], statistic, resamples, rng) - _resampled([other], statistic, resamples, rng)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
@@ -82,7 +83,8 @@ def difference(
 
 def probability_of_improvement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """How often a run of one set beats a run of the other; a tie counts half (Mann-Whitney U over all pairs)."""
-    one, other = np.asarray(ours, np.float64)[:, None], np.asarray(theirs, np.float64)[None, :]
+    one = np.asarray(ours, np.float64)[:, None]
+    other = np.asarray(theirs, np.float64)[None, :]
     return float(np.mean((one > other) + 0.5 * (one == other)))
 
 

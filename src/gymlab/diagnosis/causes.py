@@ -16,7 +16,11 @@ _EFFECTS = {
     "reward-scale": ("value-loss-exploding", "kl-high", "kl-low", "entropy-stuck", "entropy-collapse", *_OF_BAD_VALUES),
     "advantage-scale": ("kl-high", "kl-low", "gradient-spikes", "gradients-always-clipped", "entropy-collapse"),
     "kl-high": (
-        "clip-fraction-high", "kl-stops-often", "entropy-collapse", "value-loss-exploding", "dead-units",
+        "clip-fraction-high",
+        "kl-stops-often",
+        "entropy-collapse",
+        "value-loss-exploding",
+        "dead-units",
         *_OF_BAD_VALUES,
     ),
     "clip-fraction-high": ("entropy-collapse",),
@@ -29,7 +33,7 @@ _EFFECTS = {
     "entropy-collapse": ("kl-low",),  # a policy that is certain moves no more
     "initial-policy-not-uniform": ("entropy-collapse",),
     "no-episode-finished": (),
-}  # fmt: skip
+}
 
 CAUSES: tuple[tuple[str, str], ...] = tuple(
     (cause, effect) for cause, effects in _EFFECTS.items() for effect in (*effects, *_OF_POOR_LEARNING)

@@ -166,7 +166,8 @@ def _trend(path: Path) -> Trend | None:
 
 def verdict(diagnosis: Diagnosis) -> str:
     """What to make of it all in one sentence, and what is left to say where nothing was found."""
-    facts, seen = diagnosis.facts, diagnosis.trend
+    facts = diagnosis.facts
+    seen = diagnosis.trend
     status = facts.status.get("status")
     if any(finding.kind == "fault" for finding in diagnosis.findings):
         return "its numbers went bad"

@@ -77,7 +77,8 @@ def _settings(finding: Finding) -> str:
 
 
 def _head(diagnosis: Diagnosis) -> list[str]:
-    facts, fault = diagnosis.facts, diagnosis.fault
+    facts = diagnosis.facts
+    fault = diagnosis.fault
     row = facts.measured.last
     seen = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
     reason = str(facts.status.get("stop_reason") or "no reason given")
@@ -115,7 +116,8 @@ def _findings(findings: list[Finding]) -> list[str]:
 def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
     if diagnosis.fault is None:
         return []
-    fault, row = diagnosis.fault.report, diagnosis.facts.measured.last
+    fault = diagnosis.fault.report
+    row = diagnosis.facts.measured.last
     told = ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['told']}"]
     if row.get("updates", 0) >= fault["update"]:
         told.append("the run has since gone past it")

@@ -76,7 +76,8 @@ def _own_variants(path: Path) -> list[str]:
 
 def _free(label: str, taken: list[str]) -> str:
     """`ppo` and `ppo-fix1` become the first free of `ppo-fix1`, `ppo-fix2`, …"""
-    stem, number = re.sub(r"-fix\d+$", "", label) or "run", 1
+    stem = re.sub(r"-fix\d+$", "", label) or "run"
+    number = 1
     while f"{stem}-fix{number}" in taken:
         number += 1
     return f"{stem}-fix{number}"

@@ -39,7 +39,8 @@ def trend(env_steps: np.ndarray, returns: np.ndarray) -> Trend | None:
         return None
     x, y = env_steps[count // 2 :], returns[count // 2 :]
     middle = len(y) // 2
-    before, after = y[:middle], y[middle:]
+    before = y[:middle]
+    after = y[middle:]
     # Means over a window of episodes go together, so the spread of neighbours would flatter: the line's own misfit.
     slope, at = np.polyfit(x - x[0], y, 1)
     misfit = float(np.std(y - (at + slope * (x - x[0]))))

@@ -54,8 +54,10 @@ RANGES = {
     "optimizer_eps": Range(1e-10, 1e-3, 1e-5, "", "it outweighs the gradients, so that all steps are tiny"),
     "epochs": Range(1, 40, 10, "", "the policy is fitted again and again to the same few steps"),
 }
-_FEWEST_SAMPLES, _ENOUGH_SAMPLES = 64, 256
-_SMALLEST_BATCH, _USUAL_BATCH = 8, 64
+_FEWEST_SAMPLES = 64
+_ENOUGH_SAMPLES = 256
+_SMALLEST_BATCH = 8
+_USUAL_BATCH = 64
 
 
 def ranges_table() -> list[str]:
@@ -94,7 +96,8 @@ def _back(case: Case, leaf: str, value: float, known: Range) -> dict[str, Any]:
 
 
 def _rollout(case: Case) -> Iterator[Unusual]:
-    samples, n_steps = case.samples, case.settings.get("n_steps")
+    samples = case.samples
+    n_steps = case.settings.get("n_steps")
     if samples is None or not isinstance(n_steps, int) or samples >= _FEWEST_SAMPLES:
         return
     wanted = n_steps * 2 ** math.ceil(
@@ -107,7 +110,8 @@ def _rollout(case: Case) -> Iterator[Unusual]:
 
 
 def _batch(case: Case) -> Iterator[Unusual]:
-    size, samples = case.number("batch_size"), case.samples
+    size = case.number("batch_size")
+    samples = case.samples
     if size is None or samples is None:
         return
     size = size * samples if size < 1 else size

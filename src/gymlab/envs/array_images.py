@@ -9,7 +9,9 @@ import numpy as np
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array
 
-_RED, _GREEN, _BLUE = 19595, 38470, 7471  # 0.299, 0.587 and 0.114 of 2**16: how bright they look (ITU-R BT.601)
+_RED = 19595  # 0.299, 0.587 and 0.114 of 2**16: how bright they look (ITU-R BT.601)
+_GREEN = 38470
+_BLUE = 7471
 
 
 def brightness(picture: Array) -> Array:
@@ -34,6 +36,7 @@ def shrink(picture: Array, size: tuple[int, int]) -> Array:
 def _areas(old: int, new: int) -> np.ndarray:
     """(new, old): how much of each old pixel a new one is made of; its rows sum to 1."""
     edges = np.arange(new + 1) * (old / new)
-    begin, end = edges[:-1, None], edges[1:, None]
+    begin = edges[:-1, None]
+    end = edges[1:, None]
     overlap = np.minimum(end, np.arange(1, old + 1)) - np.maximum(begin, np.arange(old))
     return (np.clip(overlap, 0, None) / (old / new)).astype(np.float32)

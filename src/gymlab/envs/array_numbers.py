@@ -78,7 +78,8 @@ def numbers(space: Any, value: Array) -> Array:
         return _one_hot(value - int(space.start), int(space.n))
     flat = value.reshape(value.shape[0], -1)
     if isinstance(space, spaces.MultiDiscrete):
-        sizes, starts = space.nvec.ravel(), space.start.ravel()
+        sizes = space.nvec.ravel()
+        starts = space.start.ravel()
         return xp.concatenate([_one_hot(flat[:, i] - int(starts[i]), int(size)) for i, size in enumerate(sizes)], -1)
     flat = flat.astype(np.float32)
     return flat / np.float32(255) if space.dtype == np.uint8 else flat

@@ -37,7 +37,8 @@ class Buffers:
             tree = _map_space(wanted.observation, lambda space: self._plan((n, *leaf_shape(space)), leaf_dtype(space)))
             return Masked(tree, self._plan((n, width), np.dtype(bool))) if wanted.masked else tree
 
-        obs, successor = plan_obs(), plan_obs()
+        obs = plan_obs()
+        successor = plan_obs()
         reward = self._plan((n,), np.dtype(np.float32))
         flags = [self._plan((n,), np.dtype(bool)) for _ in range(3)]
         episode = self._plan((n,), np.dtype(np.int64))
@@ -163,7 +164,8 @@ def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
 
         return put
 
-    shape, array = leaf_shape(space), np.ndarray
+    shape = leaf_shape(space)
+    array = np.ndarray
     known: Any = leaf_dtype(space)  # the dtype, or the type of a bare number, that was last found to be right
 
     def put_leaf(row: int, obs: Any) -> None:
@@ -204,7 +206,8 @@ def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
 
         return put_tuple
 
-    shape, dtype = leaf_shape(space), leaf_dtype(space)
+    shape = leaf_shape(space)
+    dtype = leaf_dtype(space)
 
     def put_leaf(row: int, obs: Any) -> None:
         array = np.asarray(obs)

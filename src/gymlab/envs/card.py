@@ -20,7 +20,9 @@ def sheet(settings: EnvSettings) -> dict[str, Any]:
     """Everything as plain data. The env is the bare one: labels are of what it gives and takes by itself."""
     env = make_env(settings.model_copy(update={"wrappers": ()}))
     try:
-        observation, action, modes = env.observation_space, env.action_space, env.metadata.get("render_modes", [])
+        observation = env.observation_space
+        action = env.action_space
+        modes = env.metadata.get("render_modes", [])
     finally:
         env.close()
     name = resolve_id(settings.id).id

@@ -134,7 +134,8 @@ def _bytes(obs: Any) -> bytes:
 
 
 def _seeding(settings: EnvSettings) -> Iterator[Finding]:
-    first, second = make_env(settings), make_env(settings)
+    first = make_env(settings)
+    second = make_env(settings)
     same = [_trace(first, seed) == _trace(second, seed) for seed in (1, 2)]
     starts = {_trace(first, seed, 0)[0] for seed in range(8)}
     courses = {tuple(_trace(first, seed, actions=0)) for seed in range(4)}
@@ -164,7 +165,9 @@ def _world(settings: EnvSettings) -> Iterator[Finding]:
     if resolve_id(settings.id).id in FRESH_PER_EPISODE:
         yield Finding("ok", "episodes", "it keeps a world across resets, so gymlab makes it anew for every episode")
         return
-    used, new, another = make_env(settings), make_env(settings), make_env(settings)
+    used = make_env(settings)
+    new = make_env(settings)
+    another = make_env(settings)
     for seed in (11, 12, 13):
         _trace(used, seed, 300)
     expected = _trace(new, 1)
@@ -259,7 +262,8 @@ def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[Finding]:
     env = make_env(settings)
     env.action_space.seed(1)
     _, info = env.reset(seed=1)
-    begin, done = time.perf_counter(), 0
+    begin = time.perf_counter()
+    done = 0
     while time.perf_counter() - begin < budget:
         _, _, terminated, truncated, info = env.step(sample(env, info))
         done += 1

@@ -53,7 +53,8 @@ def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: 
 
 def make_bare(settings: EnvSettings) -> Bare:
     """The same env for an engine: as few Python calls per step as possible."""
-    limit, spec = time_limit(settings), _spec(settings.id)
+    limit = time_limit(settings)
+    spec = _spec(settings.id)
     if split_wrappers(settings)[0] or (spec is not None and spec.additional_wrappers):
         return Bare(make_env(settings), limit, True)
     env = _construct(settings, None, None)
@@ -116,7 +117,8 @@ def _spec(text: str) -> EnvSpec | None:
 def _frame_limit(spec: EnvSpec, settings: EnvSettings) -> int | None:
     """Atari games register their limit in frames."""
     kwargs = {**spec.kwargs, **resolve_id(settings.id).kwargs, **settings.kwargs}
-    frames, skip = kwargs.get("max_num_frames_per_episode"), kwargs.get("frameskip")
+    frames = kwargs.get("max_num_frames_per_episode")
+    skip = kwargs.get("frameskip")
     return frames // skip if isinstance(frames, int) and isinstance(skip, int) else None
 
 

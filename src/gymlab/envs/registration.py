@@ -22,7 +22,8 @@ def registration(text: str) -> str | None:
         return None
     entry: Any = spec.entry_point
     if callable(entry):
-        module, name = entry.__module__, getattr(entry, "__qualname__", "<")
+        module = entry.__module__
+        name = getattr(entry, "__qualname__", "<")
         if module == "__main__" or "<" in name:
             raise UserError(f"{text} is registered by a script that other processes cannot import: move it to a module")
         entry = f"{module}:{name}"

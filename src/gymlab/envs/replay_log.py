@@ -33,7 +33,8 @@ class History:
     """`episode` and `elapsed` (steps since the reset) of every env, and its actions."""
 
     def __init__(self, buffers: Buffers, action_space: Any, limit: int) -> None:
-        self._buffers, self.episode = buffers, buffers.episode
+        self._buffers = buffers
+        self.episode = buffers.episode
         self.episode.fill(-1)
         n = len(self.episode)
         self.elapsed = np.zeros(n, np.int64)

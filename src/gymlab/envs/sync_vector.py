@@ -42,8 +42,11 @@ class Slots:
         factory: Factory | None = None,
         on_fault: OnFault | None = None,
     ) -> None:
-        self._settings, self._indices, self._seeds = settings, indices, Seeds(settings.id, run_seed, evaluation)
-        self._factory, self._on_fault = factory, on_fault
+        self._settings = settings
+        self._indices = indices
+        self._seeds = Seeds(settings.id, run_seed, evaluation)
+        self._factory = factory
+        self._on_fault = on_fault
         self.restorable = factory is None
         self._remakes = factory is None and resolve_id(settings.id).id in FRESH_PER_EPISODE
         n = len(indices)
@@ -68,7 +71,8 @@ class Slots:
     def _allocate(self, n: int) -> None:
         self.buffers = Buffers(self.spaces, n)
         self.history = History(self.buffers, self.spaces.action, self.spaces.max_episode_steps)
-        step, space = self.buffers.step, self.spaces.observation
+        step = self.buffers.step
+        space = self.spaces.observation
         obs, successor = (step.obs.obs, step.successor.obs) if self.spaces.masked else (step.obs, step.successor)
         self._put_obs: Put = checked_writer(space, obs)
         self._put_successor: Put = writer(space, successor)
@@ -90,14 +94,21 @@ class Slots:
     def step(self, actions: Array, active: Array | None = None) -> VecStep:
         """Step every env, or only the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.array(actions, self.history.dtype)  # a copy of our own: envs may keep their last action
-        step, steps, order = self.buffers.step, self._steps, self._everyone
-        reward, terminated, truncated, fresh = step.reward, step.terminated, step.truncated, step.fresh
+        step = self.buffers.step
+        steps = self._steps
+        order = self._everyone
+        reward = step.reward
+        terminated = step.terminated
+        truncated = step.truncated
+        fresh = step.fresh
         mask = step.successor.mask if self.spaces.masked else None
         if active is not None:
             self.buffers.still()
             order = np.flatnonzero(active).tolist()
         self.history.remember(actions)
-        put, row, rows = self._put_successor, 0, iter(order)
+        put = self._put_successor
+        row = 0
+        rows = iter(order)
         part_over = self._part_over if self._in_parts else None
         self._part_over.fill(False)
         broken: list[int] = []
@@ -140,7 +151,9 @@ class Slots:
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
         self._begun = None
-        ends, problems, told = np.cumsum(snapshot["elapsed"]), [], time.monotonic()
+        ends = np.cumsum(snapshot["elapsed"])
+        problems = []
+        told = time.monotonic()
         self.history.episode[:] = snapshot["episode"]
         for row in self._everyone:
             begin = int(ends[row] - snapshot["elapsed"][row])
@@ -169,13 +182,15 @@ class Slots:
         for env in self.envs:
             with contextlib.suppress(Exception):  # an env that cannot close must not hide why the run ended
                 env.close()
-        self.envs, self._steps = [], []
+        self.envs = []
+        self._steps = []
 
     def _make(self, row: int) -> Bare:
         if self._factory is None:
             return make_bare(self._settings)
         env = self._factory(self._indices[row])
-        inside, wanted = limit_inside(env), self._settings.max_episode_steps
+        inside = limit_inside(env)
+        wanted = self._settings.max_episode_steps
         return Bare(env, wanted or inside or DEFAULT_TIME_LIMIT, cuts_itself=wanted is None and inside is not None)
 
     def _replace(self, row: int) -> None:
@@ -192,9 +207,11 @@ class Slots:
         for tried in range(1, _RESETS + 1):
             self.history.episode[row] += 1
             self.history.elapsed[row] = 0
-            episode, begun = int(self.history.episode[row]), None
+            episode = int(self.history.episode[row])
+            begun = None
             if row == 0:
-                begun, self._begun = self._begun if episode == 0 else None, None
+                begun = self._begun if episode == 0 else None
+                self._begun = None
             try:
                 self._show(row, *(begun or self._reset_env(row, episode)))
                 return
@@ -226,7 +243,8 @@ class Slots:
         self.history.elapsed[row] = 0
         try:
             obs, info = self._reset_env(row, int(self.history.episode[row]))
-            step, ended = self._steps[row], False
+            step = self._steps[row]
+            ended = False
             for done, action in enumerate(actions):
                 if ended:
                     return f"its episode ended after {done} of {len(actions)} replayed steps"
@@ -241,7 +259,8 @@ class Slots:
 
     def _check(self, actions: Array) -> list[int]:
         """Cut the transitions whose numbers are none, or that leave no action; which these are."""
-        step, cut = self.buffers.step, []
+        step = self.buffers.step
+        cut = []
         for array, flat in self._finite:
             # The sum of squares is quick to have, and finite only if every number is (or none is near overflow).
             if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():

@@ -40,7 +40,8 @@ def stacks_of(settings: EnvSettings) -> Stacks:
     """Both stacks, compared: RunError where they differ in more than what was declared."""
     evaluated = evaluation_settings(settings)
     env = make_env(evaluated)
-    observation, action = env.observation_space, env.action_space
+    observation = env.observation_space
+    action = env.action_space
     layers = _layers(env)
     evaluation = layers + _transforms(evaluated)
     if split_wrappers(settings)[0] != split_wrappers(evaluated)[0]:
@@ -60,7 +61,8 @@ def check_alike(stacks: Stacks, settings: EnvSettings, inner: Spaces, seen: Spac
     _, transforms = split_wrappers(evaluation_settings(settings))
     shown = transformed(inner._replace(observation=stacks.observation, action=stacks.action), transforms)
     for name in ("observation", "action", "masked"):
-        mine, theirs = getattr(seen, name), getattr(shown, name)
+        mine = getattr(seen, name)
+        theirs = getattr(shown, name)
         if mine != theirs:
             raise RunError(f"training and evaluation see different envs: {name} is {mine} against {theirs}")
 

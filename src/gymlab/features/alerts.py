@@ -37,7 +37,9 @@ class Alerts(Feature):
     name = "alerts"
 
     def __init__(self, watch: Watch, paths: RunPaths, preflight: Preflight = dict) -> None:
-        self.watch, self._paths, self._preflight = watch, paths, preflight
+        self.watch = watch
+        self._paths = paths
+        self._preflight = preflight
         self._first: dict[str, float] = {}
         self._written = ""
 
@@ -54,7 +56,8 @@ class Alerts(Feature):
             self._write()
         elif isinstance(event, Recorded):
             for row in event.rows:
-                found, self._first = self._first, {}
+                found = self._first
+                self._first = {}
                 self._fold(row.clock, {**row.metrics, **found}, control)
                 if found:
                     control.emit(Measured(row.clock, found))
@@ -73,7 +76,8 @@ class Alerts(Feature):
             self._write()
 
     def _tell(self, change: Change, clock: Clock, control: Control) -> None:
-        alert, at = change.alert, f"at {short(clock.env_steps)} env_steps"
+        alert = change.alert
+        at = f"at {short(clock.env_steps)} env_steps"
         if not change.raised:
             log.info("alert %s cleared %s", alert.id, at)
             control.emit(AlertCleared(clock, alert))

@@ -28,8 +28,11 @@ class Checkpoint(Feature):
 
     def __init__(self, period: Period, solved_by: str, promote: Callable[[int], Path]) -> None:
         """`promote` makes the checkpoint at a number of env_steps the best one."""
-        self._period, self._solved_by, self._promote = period, solved_by, promote
-        self._best, self._updates = -math.inf, 0
+        self._period = period
+        self._solved_by = solved_by
+        self._promote = promote
+        self._best = -math.inf
+        self._updates = 0
 
     def due(self, updates: int) -> int:
         return self._period.due(updates)

@@ -88,8 +88,12 @@ class EvaluateAside(Feature):
         checkpoint_at: Callable[[int], Path],
         from_return: float | None = None,
     ) -> None:
-        self._examiner, self._period, self._goal, self._seed = examiner, period, goal, seed
-        self._last_update, self._checkpoint_at = last_update, checkpoint_at
+        self._examiner = examiner
+        self._period = period
+        self._goal = goal
+        self._seed = seed
+        self._last_update = last_update
+        self._checkpoint_at = checkpoint_at
         self._patience = Patience(from_return)
         self._pending: Clock | None = None  # where the policy under examination is from
         self._asked = False  # the examiner knows
@@ -144,7 +148,9 @@ class EvaluateAside(Feature):
         self._examine(clock, control)
 
     def _examine(self, clock: Clock, control: Control) -> None:
-        self._pending, self._asked, self._owed = clock, False, False
+        self._pending = clock
+        self._asked = False
+        self._owed = False
         control.emit(CheckpointWanted(clock, "asked"))
 
     def _checkpointed(self, event: Checkpointed, control: Control) -> None:
@@ -170,7 +176,8 @@ class EvaluateAside(Feature):
         if answer is None:
             return False
         control.emit(Measured(now, {"time/evaluate_wait": time.perf_counter() - began}))
-        clock, self._pending = self._pending, None
+        clock = self._pending
+        self._pending = None
         self._confirmed = None if answer.confirming is None else (clock, answer.confirming)
         self._tell(clock, "periodic", answer.evaluation, answer.seconds, control)
         return True

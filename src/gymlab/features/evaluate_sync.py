@@ -35,7 +35,10 @@ class Evaluate(Feature):
     def __init__(
         self, run: Run, period: Period, *, seed: int, last_update: int, from_return: float | None = None
     ) -> None:
-        self._run, self._period, self._seed, self._last_update = run, period, seed, last_update
+        self._run = run
+        self._period = period
+        self._seed = seed
+        self._last_update = last_update
         self._patience = Patience(from_return)
         self._latest: Evaluated | None = None
         self._owed: EvaluationKind | None = None

@@ -40,7 +40,8 @@ class Keys(Feature):
 
     def __init__(self, keyboard: Keyboard | None) -> None:
         self._keyboard = keyboard
-        self._looked, self._paused = 0.0, False
+        self._looked = 0.0
+        self._paused = False
 
     def __enter__(self) -> Self:
         if self._keyboard is not None:

@@ -52,7 +52,8 @@ class _Handler(logging.Handler):
 
     def __init__(self, path: Path, level: int) -> None:
         super().__init__(level)
-        self._path, self._thread = path, threading.get_ident()
+        self._path = path
+        self._thread = threading.get_ident()
         self._fd = logs.open_append(path)
         _owners[self._thread] += 1
 
@@ -93,7 +94,9 @@ class LogFile(Feature):
     _before = logging.NOTSET  # the logger's level, when no log of ours is open
 
     def __init__(self, path: Path, opening: Sequence[str]) -> None:
-        self._path, self._opening, self._level = path, opening, wanted_level()
+        self._path = path
+        self._opening = opening
+        self._level = wanted_level()
         self._every = 1.0 if self._level == logging.DEBUG else PROGRESS_SECONDS
         self._told = time.monotonic()
         self._paused: float | None = None  # seconds, while the run waits
@@ -138,13 +141,15 @@ class LogFile(Feature):
                 self._write(f"paused {at}, update {event.clock.updates}")
             self._paused = event.seconds
         elif isinstance(event, Evaluated):
-            greedy, sampled = event.evaluation.greedy, event.evaluation.sampled
+            greedy = event.evaluation.greedy
+            sampled = event.evaluation.sampled
             self._write(
                 f"{event.kind} evaluation {at}: greedy {greedy.mean:.6g} ± {greedy.std:.4g}, "
                 f"sampled {sampled.mean:.6g} ± {sampled.std:.4g} over {greedy.n} episodes each"
             )
         elif isinstance(event, Checkpointed):
-            size, kinds = short(event.bytes), ", ".join(event.kinds)
+            size = short(event.bytes)
+            kinds = ", ".join(event.kinds)
             self._write(f"checkpoint {event.path.name} ({kinds}): {size} bytes in {event.seconds:.3f} s")
         elif isinstance(event, Stopping):
             self._write(f"stopping {at}, update {event.clock.updates}: {event.reason}")

@@ -35,7 +35,8 @@ class Measure(Feature):
 
     def __init__(self, looks: Looks | None = None, longest_call: int = 1, compiled: float | None = None) -> None:
         """`compiled`: the seconds that had been spent compiling when the run's parts were built; None: now."""
-        self._looks, self._longest_call = looks or Looks(), longest_call
+        self._looks = looks or Looks()
+        self._longest_call = longest_call
         self._last = Clock()
         self._first = Clock()
         self._usage: Usage | None = None
@@ -64,11 +65,13 @@ class Measure(Feature):
             )
 
     def _compiling(self) -> dict[str, float]:
-        before, self._compiled = self._compiled, compile_seconds()
+        before = self._compiled
+        self._compiled = compile_seconds()
         return {"time/compile": self._compiled - before} if self._compiled > before else {}
 
     def _machine(self) -> dict[str, float]:
-        before, now = self._usage, usage_now() if self._due() else None
+        before = self._usage
+        now = usage_now() if self._due() else None
         if before is None or now is None:
             return {}
         self._usage = now

@@ -39,7 +39,8 @@ class Record(Feature):
     name = "record"
 
     def __init__(self, writer: MetricsWriter, updates_per_row: int = 1, last_update: int | None = None) -> None:
-        self._writer, self._thinning = writer, Thinning(updates_per_row, last_update)
+        self._writer = writer
+        self._thinning = Thinning(updates_per_row, last_update)
         self._newest: UpdateRow | None = None
         self._committed = time.monotonic()
         self._spent = 0.0
@@ -72,7 +73,8 @@ class Record(Feature):
         rows = tuple(closed for row in event.rows if (closed := self._thinning.add(row)) is not None)
         self._newest = event.rows[-1]
         if rows:
-            told, self._spent = {"time/record": self._spent}, 0.0
+            told = {"time/record": self._spent}
+            self._spent = 0.0
             rows = (*rows[:-1], rows[-1]._replace(metrics={**rows[-1].metrics, **told}))
             self._writer.append([row.clock._asdict() | dict(row.metrics) for row in rows])
             for row in rows:
@@ -101,7 +103,8 @@ class Record(Feature):
         """A counter that falls is a bug, to be told but not to end a run."""
         now = {name: row.metrics[name] for name in COUNTERS if name in row.metrics}
         for name in fallen(self._counters, now):
-            before, after = self._counters[name], now[name]
+            before = self._counters[name]
+            after = now[name]
             log.warning(
                 "%s fell from %g to %g in update %d: it only ever rises", name, before, after, row.clock.updates
             )

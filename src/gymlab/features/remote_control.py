@@ -30,8 +30,10 @@ class Steering(Feature):
     name = "steering"
 
     def __init__(self, paths: RunPaths) -> None:
-        self._paths, self._me = paths, Owner.me()
-        self._looked, self._stepping = 0.0, False
+        self._paths = paths
+        self._me = Owner.me()
+        self._looked = 0.0
+        self._stepping = False
 
     def due(self, updates: int) -> int | None:
         return updates + 1 if self._stepping else None

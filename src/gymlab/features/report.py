@@ -28,9 +28,13 @@ class Report(Feature):
     def __init__(
         self, store: RunStore, settings: Mapping[str, Any], defaults: Mapping[str, Any], context: Context
     ) -> None:
-        self._store, self._settings, self._defaults, self._context = store, settings, defaults, context
+        self._store = store
+        self._settings = settings
+        self._defaults = defaults
+        self._context = context
         self._noted: set[str] = set()
-        self._written, self._at = 0, -math.inf
+        self._written = 0
+        self._at = -math.inf
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Recorded | Measured):
@@ -46,7 +50,8 @@ class Report(Feature):
         self._noted.update(names)
         if len(self._noted) == self._written or time.monotonic() - self._at < BOUNDS_SECONDS:
             return
-        self._written, self._at = len(self._noted), time.monotonic()
+        self._written = len(self._noted)
+        self._at = time.monotonic()
         with suppress(GymlabError, OSError):
             write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._noted)})
 

@@ -18,7 +18,9 @@ class Score(Feature):
     name = "score"
 
     def __init__(self, threshold: float | None, solved_by: str, budget: int) -> None:
-        self._threshold, self._solved_by, self._budget = threshold, solved_by, budget
+        self._threshold = threshold
+        self._solved_by = solved_by
+        self._budget = budget
         self._first = math.nan
         self._points: dict[int, float] = {}  # env steps -> the return that counts
 
@@ -50,6 +52,7 @@ class Score(Feature):
         points = sorted((at, value) for at, value in self._points.items() if at <= clock.env_steps)
         at, returns = np.array(points, np.float64).T
         evaluations = Evaluations(at, returns, self._first)
-        area, reached = auc(evaluations, horizon), steps_to_threshold(evaluations, self._threshold)
+        area = auc(evaluations, horizon)
+        reached = steps_to_threshold(evaluations, self._threshold)
         found = {} if area is None else {"score/auc": area}
         return found if reached is None else found | {"score/steps_to_threshold": float(reached)}

@@ -12,7 +12,9 @@ class StatusFile(Feature):
     name = "status"
 
     def __init__(self, store: RunStore, solved_at: float | None, solved_by: str) -> None:
-        self._store, self._solved_at, self._solved_by = store, solved_at, solved_by
+        self._store = store
+        self._solved_at = solved_at
+        self._solved_by = solved_by
         self._best: float | None = None
 
     def state(self) -> dict[str, Any]:

@@ -31,7 +31,8 @@ class Stop(Feature):
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._reached: str | None = None  # until the final evaluation is done: a run cut short there ends there
-        self._best, self._stale = -math.inf, 0
+        self._best = -math.inf
+        self._stale = 0
 
     def state(self) -> dict[str, Any]:
         best = None if math.isinf(self._best) else self._best
@@ -57,14 +58,16 @@ class Stop(Feature):
             self._judge(event, control)
 
     def _look(self, event: Updated, control: Control) -> None:
-        last, wanted = event.rows[-1].metrics, self._limits.train_return
+        last = event.rows[-1].metrics
+        wanted = self._limits.train_return
         if wanted is not None and last["roll/return_window"] >= WINDOW and last["roll/return_mean"] >= wanted:
             self._stop(f"train_return {last['roll/return_mean']:g} >= {wanted:g}", control)
         elif event.clock.seconds >= self._limits.seconds:
             self._stop(f"seconds {event.clock.seconds:.1f} >= {self._limits.seconds:g}", control)
 
     def _judge(self, event: Evaluated, control: Control) -> None:
-        score, wanted = event.evaluation.judged_by(self._limits.solved_by), self._limits.eval_return
+        score = event.evaluation.judged_by(self._limits.solved_by)
+        wanted = self._limits.eval_return
         if wanted is not None and score >= wanted:
             if event.kind == "periodic" and self._limits.confirm:
                 control.emit(EvaluationWanted(event.clock, "confirm"))

@@ -16,7 +16,8 @@ class StopRequest(Feature):
     name = "stop_request"
 
     def __init__(self, paths: RunPaths) -> None:
-        self._paths, self._me = paths, Owner.me()
+        self._paths = paths
+        self._me = Owner.me()
         self._looked = 0.0
 
     def __call__(self, event: Event, control: Control) -> None:

@@ -68,7 +68,9 @@ class Video(Feature):
     name = "video"
 
     def __init__(self, paths: RunPaths, filming: Filming, announce: Announce = lambda *_: None) -> None:
-        self._paths, self._filming, self._announce = paths, filming, announce
+        self._paths = paths
+        self._filming = filming
+        self._announce = announce
         self._on = bool(filming.clips) and os.environ.get(OFF, "").lower() not in ("off", "0", "no")
         self._recorder: Recorder | None = None
         self._waiting: deque[Waiting] = deque()
@@ -168,7 +170,8 @@ class Video(Feature):
             recorder.ask(self._at_work)
 
     def _hear(self, told: dict[str, Any]) -> None:
-        done, self._at_work = self._at_work, None
+        done = self._at_work
+        self._at_work = None
         if "note" in told:
             self._at_work = done
             log.info("no films: %s", told["note"])
@@ -196,7 +199,8 @@ class Video(Feature):
         """The run goes on without films."""
         log.info("no more films: %s", why)
         self._on = False
-        recorder, self._recorder = self._recorder, None
+        recorder = self._recorder
+        self._recorder = None
         if recorder is not None:
             recorder.kill()
         for left in [*self._waiting, *([self._at_work] if self._at_work else [])]:

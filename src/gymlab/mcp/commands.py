@@ -16,7 +16,8 @@ from gymlab.mcp.config import Lab
 from gymlab.runs.logs import plain
 
 SECONDS = 50.0  # clients give up after a minute
-_AT_ONCE, _WAITING = 2, 10  # the last of them is served before its client gives up
+_AT_ONCE = 2  # the last of them is served before its client gives up
+_WAITING = 10
 _MOST_LETTERS = 1500
 _turn = threading.BoundedSemaphore(_AT_ONCE)
 _asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
@@ -51,10 +52,14 @@ def gymlab_json(lab: Lab, *arguments: str, seconds: float = SECONDS) -> Any:
 def _run(lab: Lab, arguments: tuple[str, ...], seconds: float) -> str:
     # In our own process group: a client that ends the server's group ends this too, trainings have one of their own.
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gymlab", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, errors="replace",
+        [sys.executable, "-P", "-m", "gymlab", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
         env={**os.environ, "GYMLAB_RUNS": str(lab.root), "NO_COLOR": "1", "COLUMNS": "100"},
-    )  # fmt: skip
+    )
     _alive.add(child)
     try:
         out, err = child.communicate(timeout=seconds)

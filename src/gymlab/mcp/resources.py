@@ -45,7 +45,8 @@ def add_resources(server: MCPServer[Any], lab: Lab) -> None:
     def report(run: str) -> str:
         return _told(lambda: report_text(facts_of(lab.run(run))))
 
-    yaml, text = "application/yaml", "text/markdown"
+    yaml = "application/yaml"
+    text = "text/markdown"
     add = server.resource
     add("gymlab://recipes", description="The recipe files there are.", mime_type="text/plain")(recipes)
     add("gymlab://recipes/{name}", description="A recipe file as it is written.", mime_type=yaml)(recipe)

@@ -49,7 +49,8 @@ def standing(lab: Lab, name: str) -> RunStatus:
         assert job is not None
         return _queued(lab, job)
     facts = facts_of(paths, [])
-    done, budget = facts.clock.get("env_steps"), facts.budget
+    done = facts.clock.get("env_steps")
+    budget = facts.budget
     last = last_row(paths)
     steps = int(last.get("env_steps", done or 0)) if facts.status["status"] == "running" else done
     status = str(facts.status["status"])

@@ -72,7 +72,8 @@ def _bound(lab: Lab, function: Callable[..., Any], *, writes: bool) -> Callable[
             _audit(lab, function.__name__, given, result)
         return result
 
-    call.__name__, call.__doc__ = function.__name__, inspect.getdoc(function)
+    call.__name__ = function.__name__
+    call.__doc__ = inspect.getdoc(function)
     returned = Annotated[CallToolResult, signature.return_annotation]
     call.__signature__ = signature.replace(parameters=kept, return_annotation=returned)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in kept} | {"return": returned}

@@ -139,7 +139,8 @@ def suggest_next(lab: Lab, run: Run) -> Suggestion:
     from gymlab.diagnosis.page import next_command
 
     found = examine(lab.run(run))
-    remedy, facts = found.remedy, found.facts
+    remedy = found.remedy
+    facts = found.facts
     if remedy is None:
         return Suggestion(run_id=facts.run_id, why=verdict(found), command=next_command(found))
     overrides = [f"{key}={_written(value)}" for key, value in {**_given(facts), **remedy.overrides}.items()]
@@ -184,7 +185,9 @@ def _png(picture: Any) -> str:
 
     encoder = av.CodecContext.create("png", "w")
     height, width = picture.shape[:2]
-    encoder.width, encoder.height, encoder.pix_fmt = width, height, "rgb24"
+    encoder.width = width
+    encoder.height = height
+    encoder.pix_fmt = "rgb24"
     encoder.time_base = Fraction(1)
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
     packets = [*encoder.encode(frame), *encoder.encode(None)]

@@ -18,7 +18,8 @@ class WindowScreen:
     def __init__(self, title: str) -> None:
         import pygame
 
-        self._pygame, self._title = pygame, title
+        self._pygame = pygame
+        self._title = title
         self._screen: Any = None
         self._closed = False
 

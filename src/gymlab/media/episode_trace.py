@@ -147,7 +147,8 @@ class Actor:
         """The decision for one env (every array has a leading axis of 1), and the outlook from there."""
         both = jax.tree.map(lambda x: np.repeat(np.asarray(x), _BATCH, 0), (obs, fresh))
         decision, outlook = self._choose(policy, both[0], carry, both[1], key, np.uint32(t), np.full(_BATCH, greedy))
-        chosen, log_prob = np.asarray(decision.action), np.asarray(decision.log_prob)
+        chosen = np.asarray(decision.action)
+        log_prob = np.asarray(decision.log_prob)
         return decision._replace(action=chosen, log_prob=log_prob), jax.tree.map(np.asarray, outlook)
 
 
@@ -160,10 +161,14 @@ def play(
     on_moment: Callable[[Moment], None] = lambda _: None,
 ) -> Episode:
     """Play the next episode of a host engine with one env."""
-    key, space = stream_key(run_key(wanted.seed), "evaluation"), transformed(engine.spaces, actor.transforms).action
-    states, raw = tuple(transform.init(1) for transform in actor.transforms), engine.reset()
+    key = stream_key(run_key(wanted.seed), "evaluation")
+    space = transformed(engine.spaces, actor.transforms).action
+    states = tuple(transform.init(1) for transform in actor.transforms)
+    raw = engine.reset()
     states, step = apply_transforms(actor.transforms, states, raw, key)
-    carry, total, ended = actor.first_carry, 0.0, ""
+    carry = actor.first_carry
+    total = 0.0
+    ended = ""
     moments: list[Moment] = []
     outcomes: list[Outcome] = []
     while not ended:
@@ -179,7 +184,8 @@ def play(
         states, sent = act_through(actor.transforms, states, chosen, own)
         raw = engine.step(sent)
         states, step = apply_transforms(actor.transforms, states, raw, own)
-        carry, total = decision.carry, total + float(step.reward[0])
+        carry = decision.carry
+        total = total + float(step.reward[0])
         outcomes.append(Outcome.of(step))
         if step.fresh[0]:
             ended = "terminated" if step.terminated[0] else "truncated"
@@ -228,7 +234,8 @@ def _thought(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree 
 def _moment(
     t: int, obs: Tree, chosen: Array, decision: Decision, outlook: dict[str, Tree], labels: Sequence[str], total: float
 ) -> Moment:
-    action, choice = np.asarray(chosen[0]), decision.action[0]  # a choice counts from 0, whatever the env's own does
+    action = np.asarray(chosen[0])  # a choice counts from 0, whatever the env's own does
+    choice = decision.action[0]
     probabilities = outlook.get("probabilities")
     return Moment(
         step=t,
@@ -263,13 +270,29 @@ def _rows(
     so_far = np.cumsum([outcome.reward for outcome in outcomes])
     return [
         Row(
-            moment.step, moment.step // stride, moment.observation, moment.action, moment.label, moment.probability,
-            outcomes[t].reward, float(so_far[t]), float(to_go[t]), moment.value, float(baseline[t]),
-            float(to_go[t] - baseline[t]), float(gae[t]), moment.probabilities, *moment.thought, float(learnt[t]),
-            outcomes[t].components, outcomes[t].terminated, outcomes[t].truncated, float(td[t]),
+            moment.step,
+            moment.step // stride,
+            moment.observation,
+            moment.action,
+            moment.label,
+            moment.probability,
+            outcomes[t].reward,
+            float(so_far[t]),
+            float(to_go[t]),
+            moment.value,
+            float(baseline[t]),
+            float(to_go[t] - baseline[t]),
+            float(gae[t]),
+            moment.probabilities,
+            *moment.thought,
+            float(learnt[t]),
+            outcomes[t].components,
+            outcomes[t].terminated,
+            outcomes[t].truncated,
+            float(td[t]),
         )
         for t, moment in enumerate(moments)
-    ]  # fmt: skip
+    ]
 
 
 def to_csv(rows: Sequence[Row]) -> str:

@@ -56,7 +56,8 @@ def export_html(paths: RunPaths, which: str, target: Path) -> list[str]:
     """Write the page of a run; what is in it, for people."""
     recipe = read_run_recipe(paths.recipe)
     loaded = load_checkpoint(paths, which, with_state=False)
-    told, episodes = [], []
+    told = []
+    episodes = []
     try:
         found = [clip for clip in film_missing(paths, recipe, [which]) if table_path(paths, clip.env_steps).is_file()]
         episodes = [recorded(paths, clip) for clip in chosen(found, loaded.env_steps)]

@@ -56,7 +56,10 @@ class Reel:
         import pygame
 
         pygame.font.init()
-        self._pygame, self._name, self._course, self.style = pygame, name, course, style or ReelStyle()
+        self._pygame = pygame
+        self._name = name
+        self._course = course
+        self.style = style or ReelStyle()
         self._scale = self.style.size[1] / 1080
         self._canvas = pygame.Surface(self.style.size)
         self._fonts: dict[int, Any] = {}
@@ -114,14 +117,19 @@ class Reel:
     def _curve(self, box: tuple[int, int, int, int], env_steps: int) -> None:
         x, y, wide, tall = box
         self._card(box)
-        course, style = self._course, self.style
+        course = self._course
+        style = self.style
         self._write(course.name, (x + 30, y + 24), 36, style.quiet)
         if len(course.x) < 2:
             return
-        left, top, right, bottom = x + 40, y + 90, x + wide - 40, y + tall - 60
+        left = x + 40
+        top = y + 90
+        right = x + wide - 40
+        bottom = y + tall - 60
         values = [*course.y, *([course.goal] if course.goal is not None else [])]
         low, high = float(min(values)), float(max(values))
-        span, end = (high - low) or 1.0, max(float(course.x[-1]), 1.0)
+        span = (high - low) or 1.0
+        end = max(float(course.x[-1]), 1.0)
 
         def place(at: float, value: float) -> tuple[float, float]:
             share = min(1.0, at / end)

@@ -74,7 +74,8 @@ def _value(name: str, cell: str) -> Any:
 
 def live_policy(recipe: Recipe, policy: Mapping[str, np.ndarray], labels: Sequence[str]) -> dict[str, Any] | None:
     """All that the page needs to run a policy by itself; None where it does not know the env or the network."""
-    resolved, env = resolve_id(recipe.env.id), evaluation_settings(recipe.env)
+    resolved = resolve_id(recipe.env.id)
+    env = evaluation_settings(recipe.env)
     plain = not env.wrappers and not env.kwargs and not resolved.kwargs
     known = recipe.policy.encoder is None and recipe.policy.activation in _ACTIVATIONS
     if resolved.id not in LIVE or not plain or not known or not any("policy_head" in name for name in policy):
@@ -97,7 +98,8 @@ def live_policy(recipe: Recipe, policy: Mapping[str, np.ndarray], labels: Sequen
 
 
 def _layers(policy: Mapping[str, np.ndarray], trunk: str) -> list[dict[str, Any]]:
-    found, place = [], 0
+    found = []
+    place = 0
     while f"weights/{trunk}.layers.{place}.weight" in policy:
         found.append(_linear(policy, f"{trunk}.layers.{place}"))
         place += 1
@@ -117,7 +119,8 @@ def _short(array: np.ndarray) -> Any:
 def _normaliser(recipe: Recipe, policy: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
     if not recipe.normalize.obs:
         return None
-    mean, var = policy["normaliser/obs/mean"], policy["normaliser/obs/var"]
+    mean = policy["normaliser/obs/mean"]
+    var = policy["normaliser/obs/var"]
     return {"mean": mean.tolist(), "scale": np.sqrt(var + _EPS).tolist(), "clip": recipe.normalize.clip}
 
 

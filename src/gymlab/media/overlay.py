@@ -84,10 +84,13 @@ class Overlay:
         import pygame
 
         pygame.font.init()
-        self._pygame, self.style, self.width = pygame, style or VideoOverlayStyle(), width
+        self._pygame = pygame
+        self.style = style or VideoOverlayStyle()
+        self.width = width
         self._font = pygame.font.Font(None, self.style.font_size)
         self._small = pygame.font.Font(None, max(12, round(self.style.font_size * 0.82)))
-        line, self._gap = self._font.get_linesize(), self.style.margin // 2
+        line = self._font.get_linesize()
+        self._gap = self.style.margin // 2
         self._bar_top = self.style.margin + line + self._gap
         bottom = self._bar_top + self._small.get_linesize() + 10 + self.style.margin
         height = bottom if "actions" in self.style.shown else self.style.margin * 2 + line
@@ -120,13 +123,16 @@ class Overlay:
         return max(1, min(self.style.bars, (self.width - self.style.margin) // (widest + self.style.margin)))
 
     def _bars(self, bars: Sequence[Bar]) -> None:
-        style, top = self.style, self._bar_top
+        style = self.style
+        top = self._bar_top
         if not bars:
             return
         each = min(180, (self.width - style.margin) // len(bars))
-        height, label_height = 8, self._small.get_linesize()
+        height = 8
+        label_height = self._small.get_linesize()
         for i, bar in enumerate(bars):
-            left, wide = style.margin + i * each, each - style.margin
+            left = style.margin + i * each
+            wide = each - style.margin
             colour = style.chosen if bar.chosen else style.bar
             ink = style.ink if bar.chosen else style.quiet
             self._surface.blit(self._small.render(bar.label, True, ink), (left, top))

@@ -26,7 +26,9 @@ from gymlab.recipes.schema import Recipe
 from gymlab.training.state import Policy
 
 HAND_FPS = 15  # steps per second at most that a hand can follow
-QUIT, PAUSE, NEXT = ("q", "escape"), "p", "n"
+QUIT = ("q", "escape")
+PAUSE = "p"
+NEXT = "n"
 
 
 class Screen(Protocol):
@@ -61,7 +63,11 @@ class Show:
     """One sitting: what is seen is also written to a film, if one is wanted."""
 
     def __init__(self, env: Env, screen: Screen, pace: Pace, title: str, record: Path | None = None) -> None:
-        self.env, self.screen, self.pace, self.title, self._record = env, screen, pace, title, record
+        self.env = env
+        self.screen = screen
+        self.pace = pace
+        self.title = title
+        self._record = record
         self.env_fps = env.fps if isinstance(env, Camera) else DEFAULT_FPS
         self.help = ""
         self._paused = pace.by_step
@@ -210,12 +216,16 @@ class _Hand:
     """The action of the key pressed last."""
 
     def __init__(self, show: Show, keys: Keys) -> None:
-        self._show, self._keys, self._held = show, keys, keys.idle
+        self._show = show
+        self._keys = keys
+        self._held = keys.idle
 
     def __call__(self, moment: Callable[[Any], Moment]) -> Any:
-        keys, shown = self._keys, moment(self._held)
+        keys = self._keys
+        shown = moment(self._held)
         if shown.step == 0:  # a new episode is not lost to the key that ended the last one
-            self._held, shown = keys.idle, moment(keys.idle)
+            self._held = keys.idle
+            shown = moment(keys.idle)
         if keys.turns or self._held is None:
             self._show.moment(shown, wait=False)
             self._held = keys.actions[self._show.wait_for_key(keys.actions)]
@@ -235,7 +245,9 @@ def _play(
     start = int(getattr(env.action_space, "start", 0)) if labels and hasattr(env.action_space, "n") else 0
     for number in range(episodes):
         obs, _ = env.reset(seed=episode_seed(seed, 0, number, evaluation=True))
-        total, step, ended = 0.0, 0, ""
+        total = 0.0
+        step = 0
+        ended = ""
         while not ended:
 
             def moment(action: Any, obs: Any = obs, step: int = step, total: float = total) -> Moment:
@@ -246,6 +258,7 @@ def _play(
                 return Moment(step, obs, given, label, float("nan"), (), float("nan"), total)
 
             obs, reward, terminated, truncated, _ = env.step(choose(moment))
-            total, step = total + float(reward), step + 1
+            total = total + float(reward)
+            step = step + 1
             ended = "terminated" if terminated else "truncated" if truncated else ""
         yield Played(total, step, ended)

@@ -68,8 +68,10 @@ class _Begins:
     """An engine that begins with a certain episode."""
 
     def __init__(self, engine: GymnasiumEngine, episode: int) -> None:
-        self.spaces, self.step = engine.spaces, engine.step
-        self._engine, self._episode = engine, episode
+        self.spaces = engine.spaces
+        self.step = engine.step
+        self._engine = engine
+        self._episode = episode
 
     def reset(self) -> VecStep:
         return self._engine.reset(self._episode)
@@ -104,7 +106,8 @@ def action_labels(space: Any, named: Sequence[str] | None, env: Env) -> tuple[st
 
 def judgement(recipe: Recipe, agent: Agent) -> Judgement:
     """How the recipe's algorithm judges returns, at the end of its schedules."""
-    settings, normalising = recipe.algorithm.settings, agent.normalising
+    settings = recipe.algorithm.settings
+    normalising = agent.normalising
     values = {name: schedule.at(1.0) for name, schedule in settings.schedules().items()}
     # Rewards as learning sees them; there are no observations to normalise along with them.
     rewards = Normalising(normalising.space, obs=False, reward=normalising.reward, clip=normalising.clip)

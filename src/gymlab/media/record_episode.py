@@ -45,7 +45,8 @@ def record_clip(
 ) -> Clip:
     """Film one episode into the run: the table, what is known about it, and last the film itself."""
     steps = shot.clock.env_steps
-    path, table = clip_path(paths, steps, shot.kinds[0]), table_path(paths, steps)
+    path = clip_path(paths, steps, shot.kinds[0])
+    table = table_path(paths, steps)
     for folder in (paths.videos, paths.rollouts):
         paths.inside(folder).mkdir(exist_ok=True)
     known = {
@@ -102,7 +103,8 @@ def film_episode(
     camera = stage.env
     assert isinstance(camera, Camera)
     asked = wanted(stage, shot)
-    stride, fps = asked.stride, camera.fps / asked.stride
+    stride = asked.stride
+    fps = camera.fps / asked.stride
     scene = Scene(camera, stage, captions)
     with FilmWriter(path, fps, captions.about) as film:
 
@@ -123,7 +125,9 @@ class Scene:
     """Pictures with captions, from a camera and what the policy thinks."""
 
     def __init__(self, camera: Camera, stage: Stage, captions: Captions) -> None:
-        self._camera, self._stage, self._captions = camera, stage, captions
+        self._camera = camera
+        self._stage = stage
+        self._captions = captions
         self._overlay: Overlay | None = None
         self._bars: list[Bar] = []
         self._value = float("nan")

@@ -79,7 +79,9 @@ class _Camera:
         from gymlab.recipes.resolve import read_run_recipe
         from gymlab.runs.paths import RunPaths
 
-        self._paths, self._opening, self.note = RunPaths(Path(opening["run"])), opening, why_no_film()
+        self._paths = RunPaths(Path(opening["run"]))
+        self._opening = opening
+        self.note = why_no_film()
         recipe = read_run_recipe(self._paths.recipe)
         if not self.note:
             try:

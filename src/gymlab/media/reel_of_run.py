@@ -71,7 +71,8 @@ def spread(found: list[Clip], most: int = MOST_TAKES) -> list[Clip]:
 def take_of(paths: RunPaths, clip: Clip, seconds: float) -> Take:
     """The first seconds of a film, without what is written below its pictures."""
     left, top, width, height = clip.about["picture"]
-    fps, stride = float(clip.about["fps"]), int(clip.about["stride"])
+    fps = float(clip.about["fps"])
+    stride = int(clip.about["stride"])
     frames = []
     for frame in read_frames(clip.path):
         frames.append(frame[top : top + height, left : left + width].copy())

@@ -12,7 +12,8 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[0m\x1b[?25h\x1b[?1049l"
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
+_LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _SEQUENCES = {"A": "up", "B": "down", "C": "right", "D": "left"}
 _MOST_FPS = 20  # more would only fill the line to the terminal
 
@@ -36,7 +37,8 @@ def half_blocks(picture: np.ndarray, columns: int, lines: int, *, true_colour: b
     codes = _codes(small, true_colour)
     drawn = []
     for upper, lower in zip(codes[::2], codes[1::2], strict=True):
-        parts, before = [], ("", "")
+        parts = []
+        before = ("", "")
         for pair in zip(upper, lower, strict=True):
             if pair != before:
                 parts.append(f"\x1b[38;{pair[0]};48;{pair[1]}m")
@@ -61,7 +63,8 @@ class TerminalScreen:
         self._out = out or sys.stdout
         self._true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
         self._settings: Any = None
-        self._drawn_at, self._left_over = 0.0, ""
+        self._drawn_at = 0.0
+        self._left_over = ""
 
     def __enter__(self) -> Self:
         self._fd = sys.stdin.fileno() if sys.stdin.isatty() else None

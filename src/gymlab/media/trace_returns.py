@@ -25,13 +25,15 @@ def judge(
     rewards: np.ndarray, values: np.ndarray, end_value: float, terminated: np.ndarray, judged: Judgement
 ) -> tuple[np.ndarray, ...]:
     """Discounted returns, GAE and TD errors of one whole episode, by the code that training uses."""
-    n, padded = len(rewards), 1 << max(6, (len(rewards) - 1).bit_length())  # few lengths, few compilations
+    n = len(rewards)  # few lengths, few compilations
+    padded = 1 << max(6, (len(rewards) - 1).bit_length())
 
     def column(x: np.ndarray) -> np.ndarray:
         return np.pad(x, (0, padded - n))[:, None]
 
     following = np.append(values[1:], np.float32(end_value))
-    died, stopped = column(terminated), column((np.arange(n) == n - 1) & ~terminated)
+    died = column(terminated)
+    stopped = column((np.arange(n) == n - 1) & ~terminated)
     known = np.nan_to_num(following)  # without a value function a cut episode ends with 0
     given = map(column, (rewards, known, values, following))
     return tuple(np.asarray(x)[:n, 0] for x in _compiled(*given, died, stopped, judged.gamma, judged.lam))

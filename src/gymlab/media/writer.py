@@ -33,8 +33,11 @@ class FilmWriter:
             import av
         except ImportError as error:
             raise UserError(EXTRA) from error
-        self._av, self.fps, self.frames = av, fps, 0
-        self._about, self._options = dict(about or {}), {"crf": str(crf), "preset": preset}
+        self._av = av
+        self.fps = fps
+        self.frames = 0
+        self._about = dict(about or {})
+        self._options = {"crf": str(crf), "preset": preset}
         self.size = (0, 0)  # width, height
         self._path = path
         # Not files.atomic: moving the index to the front needs a name to read the file again by.
@@ -93,7 +96,8 @@ class FilmWriter:
 def _fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
     """The picture at the film's size: its edge repeated, or cut off."""
     picture = picture[:height, :width]
-    down, right = height - picture.shape[0], width - picture.shape[1]
+    down = height - picture.shape[0]
+    right = width - picture.shape[1]
     return np.pad(picture, ((0, down), (0, right), (0, 0)), mode="edge") if down or right else picture
 
 

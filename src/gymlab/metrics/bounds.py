@@ -108,7 +108,9 @@ def _rollout(context: Context, _: str) -> Limits:
 
 
 def _gradient_steps(context: Context, _: str) -> Limits:
-    size, epochs, batch = _rollout_size(context), _number(context, "epochs"), _number(context, "batch_size")
+    size = _rollout_size(context)
+    epochs = _number(context, "epochs")
+    batch = _number(context, "batch_size")
     if size is None or epochs is None or batch is None:
         return POSITIVE
     return 0.0, float(int(epochs) * (size // max(1, round(batch * size) if batch < 1 else int(batch))))

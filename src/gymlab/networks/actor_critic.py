@@ -61,7 +61,9 @@ class Trunk(Module):
     activation: str = static()
 
     def __init__(self, encoder: Any, layers: list[Linear], activation: str) -> None:
-        self.encoder, self.layers, self.activation = encoder, tuple(layers), activation
+        self.encoder = encoder
+        self.layers = tuple(layers)
+        self.activation = activation
         self.size = layers[-1].weight.shape[1] if layers else encoder.size
 
     def __call__(self, obs: Tree) -> Array:
@@ -74,7 +76,8 @@ class Trunk(Module):
         """What the trunk gives, and each hidden layer by its place; an encoder's layers too, where it shows them."""
         obs = obs.obs if isinstance(obs, Masked) else obs
         inside = self.encoder.activations(obs) if hasattr(self.encoder, "activations") else {}
-        x, found = self.encoder(obs), {f"encoder.{name}": values for name, values in inside.items()}
+        x = self.encoder(obs)
+        found = {f"encoder.{name}": values for name, values in inside.items()}
         for place, layer in enumerate(self.layers):
             x = found[str(place)] = ACTIVATIONS[self.activation](layer(x))
         return x, found
@@ -123,7 +126,8 @@ class ActorCritic(Module):
         self.policy_trunk = Trunk(encoders[0], layers[:depth], settings.activation)
         self.value_trunk = None if settings.shared else Trunk(encoders[1], layers[depth:], settings.activation)
         self.log_std = _initial_log_std(spaces.action, settings, self.policy_trunk.size)
-        self.spaces, self.settings = spaces, settings
+        self.spaces = spaces
+        self.settings = settings
 
     def distribution(self, obs: Tree) -> Distribution:
         return self._distribution(self.policy_trunk(obs), obs)

@@ -33,7 +33,8 @@ class Conv(Module):
         shape = (kernel, kernel, *channels)
         self.weight = orthogonal(key, shape, math.sqrt(2))
         self.bias = jnp.zeros(channels[1], jnp.float32)
-        self.stride, self.pad = stride, pad
+        self.stride = stride
+        self.pad = pad
 
     def __call__(self, x: Array) -> Array:
         return self.by_products(x) if on_cpu() else self.by_convolution(x)
@@ -46,14 +47,17 @@ class Conv(Module):
 
     def by_products(self, x: Array) -> Array:
         """A stride becomes more channels, then each row of patches is multiplied by the kernel as a matrix."""
-        kernel, stride, weight = self.weight.shape[0], self.stride, self.weight
+        kernel = self.weight.shape[0]
+        stride = self.stride
+        weight = self.weight
         if self.pad:
             x = jnp.pad(x, [(0, 0), (self.pad, self.pad), (self.pad, self.pad), (0, 0)])
         rows, columns = out_size(x.shape[1], kernel, stride), out_size(x.shape[2], kernel, stride)
         if stride > 1 and kernel % stride == 0:
             x = _space_to_depth(x[:, : (rows - 1) * stride + kernel, : (columns - 1) * stride + kernel], stride)
             weight = _fold(weight, stride)
-            kernel, stride = kernel // stride, 1
+            kernel = kernel // stride
+            stride = 1
         patches = [
             x[:, i : i + (rows - 1) * stride + 1 : stride, j : j + (columns - 1) * stride + 1 : stride]
             for i in range(kernel)

@@ -44,7 +44,8 @@ def encode(space: Any, obs: Tree) -> Array:
     if isinstance(space, spaces.Discrete):
         return jax.nn.one_hot(obs - int(space.start), int(space.n))
     if isinstance(space, spaces.MultiDiscrete):
-        sizes, starts = space.nvec.ravel(), space.start.ravel()
+        sizes = space.nvec.ravel()
+        starts = space.start.ravel()
         flat = _flatten(obs, len(space.shape))
         hot = [jax.nn.one_hot(flat[..., i] - int(starts[i]), int(size)) for i, size in enumerate(sizes)]
         return jnp.concatenate(hot, -1)
@@ -60,7 +61,8 @@ class Flatten(Module):
 
     def __init__(self, key: Array, space: Any) -> None:
         del key
-        self.size, self.space = feature_count(space), space
+        self.size = feature_count(space)
+        self.space = space
 
     def __call__(self, obs: Tree) -> Array:
         return encode(self.space, obs)

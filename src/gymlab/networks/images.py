@@ -24,7 +24,8 @@ from gymlab.networks.init import orthogonal
 from gymlab.networks.module import Module, static
 
 MICRO_BATCH = 256  # pictures unfolded at a time on a CPU: 0.7 MB each for Nature's network
-_SMALLEST, _LARGE = 5, 36  # sides of a picture that is no table, and of one that Nature's kernels fit
+_SMALLEST = 5  # sides of a picture that is no table, and of one that Nature's kernels fit
+_LARGE = 36
 Layer = tuple[str, Callable[[Array], Array]]
 
 
@@ -94,7 +95,8 @@ class _Pictures(Module):
     def activations(self, obs: Tree) -> dict[str, Array]:
         """What each layer gives, by name."""
         x, lead = self._fold(obs)
-        x, found = self._scaled(x), {}
+        x = self._scaled(x)
+        found = {}
         for name, layer in self.layers():
             x = layer(x)
             found[name] = x.reshape(*lead, *x.shape[1:])
@@ -128,7 +130,8 @@ class NatureCNN(_Pictures):
         for _, _, size, stride in plan:
             rows, columns = out_size(rows, size, stride), out_size(columns, size, stride)
         self.dense = _Dense(keys[3], rows * columns * 64, 512)
-        self.size, self.shape = 512, shape
+        self.size = 512
+        self.shape = shape
 
     def layers(self) -> list[Layer]:
         return [*((f"conv{i}", _relu(conv)) for i, conv in enumerate(self.convs)), ("dense", self.dense)]
@@ -145,7 +148,8 @@ class SmallCNN(_Pictures):
         k_conv, k_dense = jax.random.split(key)
         self.conv = Conv(k_conv, (shape.channels, 16), 3)
         self.dense = _Dense(k_dense, (shape.rows - 2) * (shape.columns - 2) * 16, 128)
-        self.size, self.shape = 128, shape
+        self.size = 128
+        self.shape = shape
 
     def layers(self) -> list[Layer]:
         return [("conv0", _relu(self.conv)), ("dense", self.dense)]
@@ -160,15 +164,20 @@ class ImpalaCNN(_Pictures):
     def __init__(self, key: Array, space: Any) -> None:
         shape, self.bytes_in = _needed(space, 8, "impala_cnn")
         keys = iter(jax.random.split(key, 16))
-        rows, columns, width = shape.rows, shape.columns, shape.channels
+        rows = shape.rows
+        columns = shape.columns
+        width = shape.channels
         stages = []
         for wide in (16, 32, 32):
             pairs = [(width, wide), *[(wide, wide)] * 4]
             stages.append(tuple(Conv(next(keys), pair, 3, pad=1) for pair in pairs))
-            rows, columns, width = (rows + 1) // 2, (columns + 1) // 2, wide
+            rows = (rows + 1) // 2
+            columns = (columns + 1) // 2
+            width = wide
         self.stages = tuple(stages)
         self.dense = _Dense(next(keys), rows * columns * width, 256)
-        self.size, self.shape = 256, shape
+        self.size = 256
+        self.shape = shape
 
     def layers(self) -> list[Layer]:
         return [*((f"stage{i}", _stage(convs)) for i, convs in enumerate(self.stages)), ("dense", self.dense)]

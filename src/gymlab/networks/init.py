@@ -53,7 +53,8 @@ def _drawn(keys: Array, count: int) -> Array:
 
 @partial(jax.jit, static_argnums=(1, 2))  # layers of one shape are traced once
 def _shaped(drawn: Array, shape: tuple[int, ...], scale: float) -> Array:
-    out, rest = shape[-1], math.prod(shape[:-1])
+    out = shape[-1]
+    rest = math.prod(shape[:-1])
     matrix = drawn[: out * rest].reshape(max(out, rest), min(out, rest))
     columns = _orthonormal(matrix) if matrix.shape[1] <= _WIDE else _by_reflections(matrix)
     return scale * (columns if rest >= out else columns.T).reshape(shape)

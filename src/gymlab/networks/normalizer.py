@@ -40,7 +40,8 @@ def merge(moments: Moments, batch: Array) -> Moments:
     lead = tuple(range(batch.ndim - moments.mean.ndim))
     size = float(np.prod([batch.shape[axis] for axis in lead]))
     batch = batch.astype(jnp.float32)
-    mean, var = batch.mean(lead), batch.var(lead)
+    mean = batch.mean(lead)
+    var = batch.var(lead)
     total = moments.count + size
     gap = mean - moments.mean
     weight = size / total
@@ -53,7 +54,10 @@ class Normalising:
     """What the recipe's `normalize:` block asks for, over one observation space."""
 
     def __init__(self, space: Any, *, obs: bool, reward: bool, clip: float) -> None:
-        self.space, self.obs, self.reward, self.clip = space, obs, reward, clip
+        self.space = space
+        self.obs = obs
+        self.reward = reward
+        self.clip = clip
 
     def init(self) -> Normaliser:
         obs = _by_space(self.space, lambda space: identity(space.shape), ()) if self.obs else ()
@@ -89,7 +93,8 @@ class Normalising:
         self, normaliser: Normaliser, rollout: Rollout, discounted: Array, gamma: Array
     ) -> tuple[Normaliser, Array]:
         """Statistics after a rollout, and the running discounted return of each env."""
-        obs, reward = normaliser.obs, normaliser.reward
+        obs = normaliser.obs
+        reward = normaliser.reward
         if self.obs:
             raw = rollout.obs.obs if isinstance(rollout.obs, Masked) else rollout.obs
             obs = _by_space(self.space, lambda _, moments, x: merge(moments, x), (), obs, raw)

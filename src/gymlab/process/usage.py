@@ -43,7 +43,8 @@ def usage_metrics(before: Usage, now: Usage) -> dict[str, float]:
 
 def _family(root: Path) -> list[int]:
     """This process and its descendants, as far as their main threads started them."""
-    found, waiting = [], [os.getpid()]
+    found = []
+    waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
         found.append(pid)

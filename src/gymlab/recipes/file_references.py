@@ -20,7 +20,8 @@ def anchored(text: str, place: Place) -> str:
     beside = Path(place.file).parent / where
     if not beside.is_file():
         return text  # taken from the current folder; what loads it says if there is no such file
-    cwd, full = Path.cwd(), beside.resolve()
+    cwd = Path.cwd()
+    full = beside.resolve()
     return f"./{full.relative_to(cwd)}:{name}" if full.is_relative_to(cwd) else f"{full}:{name}"
 
 

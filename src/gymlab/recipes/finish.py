@@ -144,7 +144,8 @@ def _completed(variant: Node, settings: type[AlgorithmSettings], problems: Probl
 
 def _measured(checker: Checker, problems: Problems, notes: list[str]) -> Node:
     """The variant with a number for `n_steps: auto`; what else is wrong with it is told when it is checked."""
-    variant, written = checker.node, checker.node.get("n_steps")
+    variant = checker.node
+    written = checker.node.get("n_steps")
     if written is None or written.value not in auto_steps.CHOICES:
         return variant
     choice = None
@@ -166,7 +167,8 @@ def _choose_n_steps(checker: Checker, how: str) -> auto_steps.Choice:
     given = checker.node.plain()
     settings = checker.settings.model_validate(given[checker.algorithm] or {})
     n_envs = _N_ENVS.validate_python(given.get("n_envs", Recipe.model_fields["n_envs"].default))
-    env, imports = EnvSettings.model_validate(given["env"]), tuple(given.get("imports") or ())
+    env = EnvSettings.model_validate(given["env"])
+    imports = tuple(given.get("imports") or ())
     return auto_steps.choose(how, env, imports, settings, n_envs)
 
 

@@ -112,7 +112,8 @@ def _leaf(key: Key) -> str:
 
 
 def _explanation(same: list[Key], foreign: str, below: list[str]) -> Explanation:
-    key, leaf = same[0], _leaf(same[0])
+    key = same[0]
+    leaf = _leaf(same[0])
     defaults = [f"{other.path.partition('.')[0]} {other.default}" for other in same]
     facts = {
         "kind": key.kind,
@@ -150,7 +151,8 @@ def _plain(value: Any) -> str:
 
 def _kind(annotation: Any, metadata: list[Any]) -> str:
     """A type in words, with its bounds."""
-    origin, args = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    args = get_args(annotation)
     if origin is Annotated:
         return _kind(args[0], [*args[1:], *metadata])
     if origin in (Union, types.UnionType):

@@ -81,7 +81,8 @@ def _take_algorithm(merged: dict[Any, Node], key: str, node: Node, find_settings
         merged[key] = _algorithm_block(merged.get(key), node)
         return
     former = merged.pop(inherited)
-    mine, theirs = find_settings(key, node.place), find_settings(inherited, former.place)
+    mine = find_settings(key, node.place)
+    theirs = find_settings(inherited, former.place)
     related = mine is not None and theirs is not None and issubclass(mine, theirs)
     merged[key] = _algorithm_block(former if related else None, node)
 

@@ -103,7 +103,9 @@ class Checker:
             self.problems.note(self.node.place_of(written), dotted(path), str(error))
 
     def _note(self, path: KeyPath, fault: dict[str, Any]) -> None:
-        kind, context, got = fault["type"], fault.get("ctx", {}), fault["input"]
+        kind = fault["type"]
+        context = fault.get("ctx", {})
+        got = fault["input"]
         if not path:
             return  # the recipe's own check of the rollout, which `_rollout` reports with its place
         if kind == "extra_forbidden":

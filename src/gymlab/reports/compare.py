@@ -65,7 +65,9 @@ def table(runs: Sequence[Facts]) -> list[str]:
     ]
     for run, area in ranked(runs):
         data = sections.result_data(run)
-        reached, seconds, done = run.score.steps_to_threshold, data["seconds"], data["env_steps"]
+        reached = run.score.steps_to_threshold
+        seconds = data["seconds"]
+        done = data["env_steps"]
         timed = isinstance(seconds, int | float) and isinstance(done, int | float) and seconds > 0
         rows.append(
             (

@@ -20,7 +20,10 @@ from gymlab.runs import files, platform, tensors
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact_tree
 
-ROLLOUT, STATE, RECIPE, REPORT = "rollout.safetensors", "state.safetensors", "recipe.yaml", "fault.json"
+ROLLOUT = "rollout.safetensors"
+STATE = "state.safetensors"
+RECIPE = "recipe.yaml"
+REPORT = "fault.json"
 FORMAT = 1
 Arrays = Mapping[str, np.ndarray]
 _NAME = re.compile(r"[0-9]{6,18}")
@@ -61,7 +64,8 @@ def write_bundle(
     paths.inside(folder).mkdir(exist_ok=True)
     for left in folder.glob(f"{_TEMP}*"):  # by a process that was killed: this one holds the run's lock
         shutil.rmtree(left, ignore_errors=True)
-    target, temp = folder / f"{update:06}", folder / f"{_TEMP}{secrets.token_hex(4)}"
+    target = folder / f"{update:06}"
+    temp = folder / f"{_TEMP}{secrets.token_hex(4)}"
     temp.mkdir()
     try:
         contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: recipe.encode()}

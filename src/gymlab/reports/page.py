@@ -46,7 +46,8 @@ def page_data(facts: Facts) -> dict[str, Any]:
 
 
 def _videos(facts: Facts) -> list[str]:
-    best, found = best_clip(facts.paths), scan(facts.paths)
+    best = best_clip(facts.paths)
+    found = scan(facts.paths)
     if best is None:
         return []
     others = ", ".join(f"{clip.env_steps} ({', '.join(clip.kinds)})" for clip in found if clip.path != best.path)
@@ -92,7 +93,8 @@ def _metrics(facts: Facts, *, every_metric: bool) -> list[str]:
     if not last:
         return ["(nothing measured yet)"]
     wanted = list(last) if every_metric else headlines(last)
-    lines, hidden = [], len(last) - len(wanted)
+    lines = []
+    hidden = len(last) - len(wanted)
     for namespace, names in grouped(wanted).items():
         if namespace == "hp":
             text = ", ".join(f"{shown(name.removeprefix('hp/'))} {written(name, last[name])}" for name in names)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart by colour-blind eyes too; the darker ones first, on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
-_INK, _QUIET, _GRID = "#24292F", "#6E7781", "#E6E8EB"
+_INK = "#24292F"
+_QUIET = "#6E7781"
+_GRID = "#E6E8EB"
 _DROWNED = 300.0  # the largest value over the median
 _DECADES = 5  # that a logarithmic axis shows at least, below its largest value
 
@@ -92,9 +94,14 @@ def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int =
             text: line for axes in grid.flat for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower left", ncols=min(4, len(handles)), frameon=False,
-            fontsize=9, labelcolor=_INK,
-        )  # fmt: skip
+            handles.values(),
+            handles.keys(),
+            loc="outside lower left",
+            ncols=min(4, len(handles)),
+            frameon=False,
+            fontsize=9,
+            labelcolor=_INK,
+        )
     return as_png(figure)
 
 
@@ -123,7 +130,8 @@ def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str], smooth: float) 
     for label, curve in panel.curves:
         if not len(curve):
             continue
-        colour, few = colours[label], len(curve) <= 30
+        colour = colours[label]
+        few = len(curve) <= 30
         calm = smoothed(curve, smooth)
         if smooth > 0:
             axes.plot(curve.x, curve.y, color=colour, linewidth=0.8, alpha=0.25)
@@ -170,7 +178,8 @@ def _dress(axes: Axes, panel: Panel) -> None:
 def _by_decades(axes: Axes, curves: Sequence[Curve]) -> None:
     """A logarithmic axis over the decades that tell something: a rate that decays to 0 would take all of them."""
     seen = [curve.y[curve.y > 0] for curve in curves if (curve.y > 0).any()]
-    high, least = max(values.max() for values in seen), min(values.min() for values in seen)
+    high = max(values.max() for values in seen)
+    least = min(values.min() for values in seen)
     usual = min(float(np.median(values)) for values in seen)
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(max(least, min(usual / 100, high / 10**_DECADES)) / 1.5, high * 1.5)

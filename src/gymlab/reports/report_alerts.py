@@ -34,7 +34,8 @@ def _whole(alert: Any) -> bool:
 
 
 def _often(alert: dict[str, Any]) -> str:
-    count, judged = alert.get("count"), alert.get("judged")
+    count = alert.get("count")
+    judged = alert.get("judged")
     if not isinstance(count, int) or not isinstance(judged, int) or judged < 1:
         return "-"
     return f"{count} of {judged} ({count / judged:.0%}){'' if alert.get('active') else ', cleared'}"

@@ -83,14 +83,16 @@ class Facts:
     def budget(self) -> int | None:
         """In env steps."""
         count, _, clock = str(self.settings.get("budget", "")).partition(" ")
-        value, n_envs = parse_number(count), self.settings.get("n_envs")
+        value = parse_number(count)
+        n_envs = self.settings.get("n_envs")
         if not isinstance(value, int) or not isinstance(n_envs, int):
             return None
         return value * (n_envs if clock == "vec_steps" else 1)
 
     @property
     def score(self) -> Score:
-        said, last = self.clock.get("env_steps"), self.measured.last.get("env_steps", 0.0)
+        said = self.clock.get("env_steps")
+        last = self.measured.last.get("env_steps", 0.0)
         done = said if isinstance(said, int) else int(last) if np.isfinite(last) else 0
         finished = self.status.get("status") == "finished"
         return score(self.measured.evaluations, self.solved_at, budget=self.budget, done=done, finished=finished)

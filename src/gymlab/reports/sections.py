@@ -185,7 +185,8 @@ def checkpoints(facts: Facts) -> Section:
 
 def reproduction(facts: Facts) -> Section:
     """The command that makes this run again, and with what it was made."""
-    command, original = again(facts), _original(facts)
+    command = again(facts)
+    original = _original(facts)
     versions = facts.manifest.get("versions")
     made = ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else ""
     git = facts.manifest.get("git")
@@ -220,7 +221,8 @@ def _original(facts: Facts) -> list[str]:
 
 def next_command(facts: Facts) -> str:
     """What one would do now."""
-    status, done = facts.status.get("status"), facts.clock.get("env_steps")
+    status = facts.status.get("status")
+    done = facts.clock.get("env_steps")
     if status == "running":
         return f"gymlab runs plot {facts.run_id}"
     if status in ("stopped", "crashed"):

@@ -16,9 +16,12 @@ from gymlab.core.errors import RunError
 from gymlab.runs import files, platform, tensors
 from gymlab.runs.failpoints import failpoint
 
-POLICY, STATE, SIDECAR = "policy.safetensors", "state.safetensors", "checkpoint.json"
+POLICY = "policy.safetensors"
+STATE = "state.safetensors"
+SIDECAR = "checkpoint.json"
 FORMAT = 1
-_BLANK, _HASH = b'"self": ""\n}\n', 64  # how a sidecar ends before it is sealed, and the letters that are put in
+_BLANK = b'"self": ""\n}\n'  # how a sidecar ends before it is sealed, and the letters that are put in
+_HASH = 64
 Arrays = Mapping[str, np.ndarray]
 
 

@@ -33,7 +33,8 @@ from gymlab.runs.checkpoint_index import ASIDE, NUMBERED
 from gymlab.runs.failpoints import failpoint
 from gymlab.runs.paths import RunPaths
 
-_DOOMED, _TEMP = ".del-", ".tmp-"
+_DOOMED = ".del-"
+_TEMP = ".tmp-"
 _RESCANS = 20  # a reader of a live run may meet a folder that is just being replaced or pruned
 
 Kind = Literal["periodic", "asked", "best", "last"]  # asked: an evaluation of it was asked for

@@ -42,11 +42,14 @@ class Curve:
 def make_curve(name: str, axis: str, x: np.ndarray, y: np.ndarray, points: int = 400) -> Curve:
     """A curve of at most `points` points through all finite values."""
     finite = np.isfinite(y) & np.isfinite(x)
-    lost, x, y = int((~finite).sum()), x[finite], y[finite]
+    lost = int((~finite).sum())
+    x = x[finite]
+    y = y[finite]
     if len(x) <= points:
         return Curve(name, axis, x, y, y, y, lost)
     edges = np.linspace(0, len(x), points + 1).astype(int)
-    starts, counts = edges[:-1], np.diff(edges)
+    starts = edges[:-1]
+    counts = np.diff(edges)
     mean_x, mean_y = (np.add.reduceat(values, starts) / counts for values in (x, y))
     mean_x[-1] = x[-1]  # a curve ends where the run does
     return Curve(name, axis, mean_x, mean_y, np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts), lost)

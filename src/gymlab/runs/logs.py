@@ -75,7 +75,8 @@ class _Reader:
     """Reads a log that somebody writes and now and then puts aside to begin a new one."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, _open(path)
+        self._path = path
+        self._file = _open(path)
 
     def last(self, count: int) -> list[str]:
         kept: deque[str] = deque(maxlen=count)

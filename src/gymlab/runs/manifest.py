@@ -103,7 +103,8 @@ def fingerprint(**more: Any) -> dict[str, Any]:
 
 def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The differences that break exactness, one line each; none means that a resume can be exact."""
-    old, new = _flat(before), _flat(after)
+    old = _flat(before)
+    new = _flat(after)
     counted = {f"versions.{package}" for package in ("python", *_PACKAGES)}  # an older gymlab may have noted others
     names = [name for name in {**old, **new} if name in counted or not name.startswith("versions.")]
     return [

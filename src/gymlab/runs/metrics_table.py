@@ -19,9 +19,13 @@ Cell = float | str | None
 
 
 _CLOCKS = (  # the columns that every table has
-    "id INTEGER PRIMARY KEY", "updates INTEGER NOT NULL", "vec_steps INTEGER NOT NULL", "env_steps INTEGER NOT NULL",
-    "episodes INTEGER NOT NULL", "seconds REAL NOT NULL",
-)  # fmt: skip
+    "id INTEGER PRIMARY KEY",
+    "updates INTEGER NOT NULL",
+    "vec_steps INTEGER NOT NULL",
+    "env_steps INTEGER NOT NULL",
+    "episodes INTEGER NOT NULL",
+    "seconds REAL NOT NULL",
+)
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

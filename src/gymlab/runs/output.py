@@ -21,7 +21,8 @@ class Redacting(io.TextIOBase):
     """A stream without secrets, a line at a time: what goes to a file is kept."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._line = out, ""
+        self._out = out
+        self._line = ""
 
     def write(self, text: str) -> int:
         *whole, self._line = (self._line + text).split("\n")

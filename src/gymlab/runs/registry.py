@@ -23,7 +23,8 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 def summarize(paths: RunPaths) -> Entry:
     """What the registry holds about a run, read from its folder."""
-    manifest, status = read_record(paths.manifest), read_status(paths)
+    manifest = read_record(paths.manifest)
+    status = read_status(paths)
     summary, clock = (part if isinstance(part, dict) else {} for part in (status.get("summary"), status.get("clock")))
     env = manifest.get("env")
     return {
@@ -84,7 +85,8 @@ class Registry:
 
     def runs(self) -> list[Entry]:
         """What there is in truth: registered or not, folders gone left out, `running` only while the owner lives."""
-        known, present = self.entries(), self._folders()
+        known = self.entries()
+        present = self._folders()
         live = [self._truth(entry) for entry in known if entry["id"] in present]
         unregistered = [RunPaths(self.root / run_id) for run_id in present - {entry["id"] for entry in known}]
         found = [summarize(paths) for paths in unregistered if paths.exists]

@@ -100,7 +100,8 @@ class RunStore:
             "host": owner.host,
         }
         self._write_status()
-        self._fresh, self._started = False, True
+        self._fresh = False
+        self._started = True
         self._tell_registry()
 
     def heartbeat(self, clock: Clock) -> None:

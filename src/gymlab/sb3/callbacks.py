@@ -53,7 +53,8 @@ class BaseCallback(ABC):
         self._init_callback()
 
     def on_training_start(self, locals_: Locals, globals_: Locals) -> None:
-        self.locals, self.globals = locals_, globals_
+        self.locals = locals_
+        self.globals = globals_
         self.num_timesteps = self.model.num_timesteps
         self._on_training_start()
 
@@ -192,7 +193,9 @@ class CheckpointCallback(BaseCallback):
     ) -> None:
         super().__init__(verbose)
         del save_replay_buffer, save_vecnormalize  # there is no replay buffer, and statistics are part of the model
-        self.save_freq, self.save_path, self.name_prefix = save_freq, Path(save_path), name_prefix
+        self.save_freq = save_freq
+        self.save_path = Path(save_path)
+        self.name_prefix = name_prefix
 
     def _on_step(self) -> bool:
         if self.n_calls % self.save_freq == 0:
@@ -208,7 +211,8 @@ class EveryNTimesteps(EventCallback):
 
     def __init__(self, n_steps: int, callback: BaseCallback) -> None:
         super().__init__(callback)
-        self.n_steps, self.last_time_trigger = n_steps, 0
+        self.n_steps = n_steps
+        self.last_time_trigger = 0
 
     def _on_step(self) -> bool:
         if self.num_timesteps - self.last_time_trigger < self.n_steps:
@@ -222,7 +226,8 @@ class StopTrainingOnMaxEpisodes(BaseCallback):
 
     def __init__(self, max_episodes: int, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.max_episodes, self.n_episodes = max_episodes, 0
+        self.max_episodes = max_episodes
+        self.n_episodes = 0
 
     def _on_step(self) -> bool:
         self.n_episodes += int(np.sum(self.locals["dones"]))

@@ -37,8 +37,11 @@ class EvalCallback(EventCallback):
         if callback_on_new_best is not None:
             callback_on_new_best.parent = self
         self.eval_env = as_vec_env(eval_env)
-        self.n_eval_episodes, self.eval_freq = n_eval_episodes, eval_freq
-        self.deterministic, self.render, self.warn = deterministic, render, warn
+        self.n_eval_episodes = n_eval_episodes
+        self.eval_freq = eval_freq
+        self.deterministic = deterministic
+        self.render = render
+        self.warn = warn
         self.best_mean_reward = self.last_mean_reward = -np.inf
         self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
         self.log_path = None if log_path is None else Path(log_path) / "evaluations.npz"
@@ -70,7 +73,8 @@ class EvalCallback(EventCallback):
         return self._on_event() and go_on
 
     def _report(self, returns: list[float], lengths: list[int]) -> None:
-        mean, spread = float(np.mean(returns)), float(np.std(returns))
+        mean = float(np.mean(returns))
+        spread = float(np.std(returns))
         self.last_mean_reward = mean
         if self.log_path is not None:
             self.evaluations_timesteps.append(self.num_timesteps)
@@ -129,8 +133,10 @@ class StopTrainingOnNoModelImprovement(BaseCallback):
 
     def __init__(self, max_no_improvement_evals: int, min_evals: int = 0, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.max_no_improvement_evals, self.min_evals = max_no_improvement_evals, min_evals
-        self.last_best_mean_reward, self.no_improvement_evals = -np.inf, 0
+        self.max_no_improvement_evals = max_no_improvement_evals
+        self.min_evals = min_evals
+        self.last_best_mean_reward = -np.inf
+        self.no_improvement_evals = 0
 
     def _on_step(self) -> bool:
         improved = self.parent.best_mean_reward > self.last_best_mean_reward

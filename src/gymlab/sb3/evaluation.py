@@ -51,10 +51,14 @@ def _play(
 ) -> tuple[list[float], list[int]]:
     n = env.num_envs
     quota = np.array([(episodes + i) // n for i in range(n)])
-    done_by, total, length = np.zeros(n, int), np.zeros(n), np.zeros(n, int)
+    done_by = np.zeros(n, int)
+    total = np.zeros(n)
+    length = np.zeros(n, int)
     returns: list[float] = []
     lengths: list[int] = []
-    obs, state, starts = env.reset(), None, np.ones(n, bool)
+    obs = env.reset()
+    state = None
+    starts = np.ones(n, bool)
     while (done_by < quota).any():
         actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=deterministic)
         obs, rewards, dones, infos = env.step(actions)

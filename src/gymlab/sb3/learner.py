@@ -92,7 +92,8 @@ class Learner(Model):
         trainer = self._trainer(objects=objects)
         use_device(trainer.parts.recipe)
         if self.values["verbose"]:
-            chosen, spaces = trainer.parts.chosen, trainer.parts.spaces
+            chosen = trainer.parts.chosen
+            spaces = trainer.parts.spaces
             print(
                 f"Training on {trainer.parts.recipe.env.id} with the {chosen.engine} engine on the {chosen.device}, "
                 f"episodes of at most {spaces.max_episode_steps} steps"
@@ -101,9 +102,12 @@ class Learner(Model):
 
     def _begin(self, trainer: Trainer, *, reset: bool) -> tuple[TrainState, Clock]:
         """Where this call starts: as the model stood, as it was saved, or with new episodes."""
-        self._spaces, self._left_over = trainer.parts.spaces, 0
-        program, plan = trainer.parts.program, trainer.parts.plan
-        saved, self._saved = self._saved, None
+        self._spaces = trainer.parts.spaces
+        self._left_over = 0
+        program = trainer.parts.program
+        plan = trainer.parts.plan
+        saved = self._saved
+        self._saved = None
         if not reset and self._standing is trainer and trainer.continues:
             assert self._state is not None
             return self._state, self._clock
@@ -122,7 +126,8 @@ class Learner(Model):
         return state._replace(key=self._state.key), saving.rebased(self._clock, plan)
 
     def _finish(self, trainer: Trainer, lesson: Lesson) -> None:
-        self._state, self._clock = lesson.current, lesson.clock
+        self._state = lesson.current
+        self._clock = lesson.clock
         self._left_over = lesson.steps * self.n_envs  # of a rollout that was broken off
         self._standing = trainer if lesson.whole else None
         self._lesson = None

@@ -82,10 +82,15 @@ class Lesson(Feature):
     called = None
 
     def __init__(self, model: Model, trainer: Trainer, callback: BaseCallback | None, total_steps: int) -> None:
-        self._model, self._trainer, self._callback = model, trainer, callback
+        self._model = model
+        self._trainer = trainer
+        self._callback = callback
         self._per_step = callback is not None and callback.per_step
-        self._total_steps, self._program = total_steps, trainer.parts.program
-        self.agent, self.most, self.call_seconds = self._program.agent, self._program.most, self._program.call_seconds
+        self._total_steps = total_steps
+        self._program = trainer.parts.program
+        self.agent = self._program.agent
+        self.most = self._program.most
+        self.call_seconds = self._program.call_seconds
         self.current: TrainState | None = None
         self.clock = Clock()
         self.steps = 0  # of the rollout being collected
@@ -96,7 +101,8 @@ class Lesson(Feature):
         return self.clock.env_steps + self.steps * self._model.n_envs
 
     def begin(self, state: TrainState, clock: Clock) -> None:
-        self.current, self.clock = state, clock
+        self.current = state
+        self.clock = clock
         self._trainer.lesson = self
         if self._callback is not None:
             self._callback.init_callback(self._model)
@@ -116,7 +122,8 @@ class Lesson(Feature):
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         """As the program does, with a state that the model can see in between."""
-        self.current, self.whole = state, self._trainer.continues and self.most > 1  # compiled code changes nothing
+        self.current = state  # compiled code changes nothing
+        self.whole = self._trainer.continues and self.most > 1
         if self._callback is not None and self._per_step:
             self._callback.on_rollout_start()
         try:
@@ -124,7 +131,8 @@ class Lesson(Feature):
         except NumericalFault as fault:
             self.current = fault.good.state
             raise
-        self.current, self.whole = advanced.state, True
+        self.current = advanced.state
+        self.whole = True
         return advanced
 
     def stepped(self, action: np.ndarray, vec: VecStep) -> None:
@@ -169,6 +177,7 @@ class Lesson(Feature):
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Updated):
-            self.clock, self.steps = event.clock, 0
+            self.clock = event.clock
+            self.steps = 0
             if self._callback is not None and not self._per_step and not self._callback.on_step():
                 control.request_stop("callback")

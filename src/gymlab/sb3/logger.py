@@ -49,7 +49,8 @@ class Logger:
         self.forget()
 
     def forget(self) -> None:
-        self.name_to_value, self._counts = {}, {}
+        self.name_to_value = {}
+        self._counts = {}
 
 
 class Tables(Feature):
@@ -58,8 +59,10 @@ class Tables(Feature):
     name = "tables"
 
     def __init__(self, logger: Logger, interval: int) -> None:
-        self._logger, self._interval = logger, max(1, interval)
-        self._printed_updates, self._printed = 0, time.monotonic() - _SECONDS
+        self._logger = logger
+        self._interval = max(1, interval)
+        self._printed_updates = 0
+        self._printed = time.monotonic() - _SECONDS
         self._latest: Updated | None = None
 
     def __call__(self, event: Event, control: Control) -> None:
@@ -70,13 +73,16 @@ class Tables(Feature):
             if due and time.monotonic() - self._printed >= _SECONDS:
                 self._print(event)
         elif isinstance(event, Ended) and self._latest is not None:
-            latest, self._latest = self._latest, None
+            latest = self._latest
+            self._latest = None
             if latest.clock.updates > self._printed_updates:
                 self._print(latest)
 
     def _print(self, event: Updated) -> None:
-        self._printed_updates, self._printed = event.clock.updates, time.monotonic()
-        clock, row = event.clock, event.rows[-1].metrics
+        self._printed_updates = event.clock.updates
+        self._printed = time.monotonic()
+        clock = event.clock
+        row = event.rows[-1].metrics
         values: dict[str, Any] = {name: row[source] for name, source in _ROWS.items() if source in row}
         values |= {
             "time/fps": int(clock.env_steps / max(clock.seconds, 1e-9)),

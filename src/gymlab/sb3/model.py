@@ -47,7 +47,8 @@ class Model:
             self._use(make_source(type(self).__name__, values["env"], values["n_envs"]))
 
     def _set_up(self, values: dict[str, Any]) -> None:
-        self.values, self.logger = values, Logger()
+        self.values = values
+        self.logger = Logger()
         self.seed: int = secrets.randbits(31) if values["seed"] is None else int(values["seed"])
         vars(self).update({name: value for name, value in values.items() if name not in _OWN})
         self.n_envs = values["n_envs"] or 1
@@ -57,7 +58,9 @@ class Model:
         self._standing: Trainer | None = None  # whose envs stand where the state says
         self._state: TrainState | None = None  # None: there are no weights yet
         self._saved: saving.Standing | None = None  # where the envs of a file stood
-        self._clock, self._left_over, self._starts = Clock(), 0, 0
+        self._clock = Clock()
+        self._left_over = 0
+        self._starts = 0
         self._lesson: Lesson | None = None
         self._acting: tuple[Acting, Predictor] | None = None
 
@@ -65,8 +68,11 @@ class Model:
         """Take these envs. What is wrong with them or with the arguments shows now, not at the first update."""
         names = ("_source", "n_envs", "_trainers", "_standing", "_spaces", "_acting")
         before = {name: getattr(self, name) for name in names}
-        self._source, self.n_envs = source, source.n_envs
-        self._trainers, self._standing, self._acting = {}, None, None
+        self._source = source
+        self.n_envs = source.n_envs
+        self._trainers = {}
+        self._standing = None
+        self._acting = None
         try:
             if self._needs_objects:
                 self._recipe(objects=True)
@@ -120,7 +126,8 @@ class Model:
         return self.source.plain(self.values["engine"]) is None
 
     def _recipe(self, *, objects: bool) -> Recipe:
-        source, name = self.source, type(self).__name__
+        source = self.source
+        name = type(self).__name__
         env = source.label if objects else source.plain(self.values["engine"])
         assert env is not None
         recipe = make_recipe(name, self.ALGORITHM, self.values, env, n_envs=source.n_envs, time_limit=source.time_limit)

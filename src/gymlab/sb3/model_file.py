@@ -13,7 +13,9 @@ import numpy as np
 from gymlab.core.errors import RunError, UserError
 from gymlab.runs import files, tensors
 
-POLICY, STATE, ABOUT = "policy.safetensors", "state.safetensors", "model.json"
+POLICY = "policy.safetensors"
+STATE = "state.safetensors"
+ABOUT = "model.json"
 FORMAT = 1
 MOST_BYTES = 8 * 2**30  # of one tensor file
 MOST_JSON_BYTES = 16 * 2**20

@@ -28,7 +28,8 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         del allow_early_resets, reset_keywords
-        self._began, self._info_keywords = time.time(), info_keywords
+        self._began = time.time()
+        self._info_keywords = info_keywords
         self._rewards: list[float] = []
         self._returns: list[float] = []
         self._lengths: list[int] = []

@@ -18,7 +18,8 @@ class _Key:
     """Settings that are equal when they read the same."""
 
     def __init__(self, recipe: Recipe, spaces: Spaces | None = None) -> None:
-        self.recipe, self.spaces = recipe, spaces
+        self.recipe = recipe
+        self.spaces = spaces
         self._text = f"{recipe.model_dump_json()} {spaces}"
 
     def __hash__(self) -> int:
@@ -48,7 +49,8 @@ def compiled_parts(recipe: Recipe) -> Parts:
 @lru_cache(_KEPT)
 def _acting(key: _Key) -> Acting:
     assert key.spaces is not None
-    agent, n_envs = make_agent(key.recipe, key.spaces), key.recipe.n_envs
+    agent = make_agent(key.recipe, key.spaces)
+    n_envs = key.recipe.n_envs
     return acting_of(agent, n_envs)
 
 

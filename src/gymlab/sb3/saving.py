@@ -49,7 +49,8 @@ def first_state(acting: Acting, seed: int) -> TrainState:
 
 def adopted(agent: Agent, begun: TrainState, known: TrainState) -> TrainState:
     """A started state with what another one has learnt. What was kept of its open episodes is left behind."""
-    own, theirs = to_tensors(begun.algorithm), to_tensors(known.algorithm)
+    own = to_tensors(begun.algorithm)
+    theirs = to_tensors(known.algorithm)
     kept = {name: theirs[name] for name in own if name in theirs and theirs[name].shape == own[name].shape}
     algorithm = agent.algorithm.forget_open_episodes(from_tensors(begun.algorithm, own | kept))
     return begun._replace(algorithm=algorithm, normaliser=known.normaliser)
@@ -104,7 +105,8 @@ def standing(trainer: Trainer) -> dict[str, Any]:
 
 def to_file(model: Model) -> tuple[Tensors, Tensors, dict[str, Any]]:
     """Policy, state and description of a model."""
-    state, trainer = model.state, model._standing
+    state = model.state
+    trainer = model._standing
     whole = model._lesson is None and trainer is not None and trainer.continues
     assert model._spaces is not None
     source = model._source
@@ -143,7 +145,8 @@ def from_file(cls: type[M], file: ModelFile, changes: dict[str, Any]) -> M:
         values = bind(cls.__name__, cls.ARGUMENTS, (), {**about["arguments"], **changes})
         model._set_up(translate.plain_values(cls.__name__, values))
         model.seed = int(about["seed"]) if values["seed"] is None else model.seed
-        model.n_envs, model._starts = int(about["n_envs"]), int(about["starts"])
+        model.n_envs = int(about["n_envs"])
+        model._starts = int(about["starts"])
         model._spaces = spaces_from_json(about["spaces"])
         model._clock = Clock(**about["clock"])
         if about["env"] is not None:

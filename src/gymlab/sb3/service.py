@@ -18,7 +18,10 @@ class TrainedPolicy:
     """A run's policy. Observations are taken as the policy sees them: after the recipe's transforms, if it has any."""
 
     def __init__(self, predictor: Predictor, policy: Policy, run: str, checkpoint: str) -> None:
-        self._predictor, self._policy, self.run, self.checkpoint = predictor, policy, run, checkpoint
+        self._predictor = predictor
+        self._policy = policy
+        self.run = run
+        self.checkpoint = checkpoint
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True

@@ -37,8 +37,10 @@ class VecEnv:
             )
         self.num_envs = len(self._envs)
         first = self._envs[0]
-        self.observation_space, self.action_space = first.observation_space, first.action_space
-        self.render_mode, self.metadata = first.render_mode, first.metadata
+        self.observation_space = first.observation_space
+        self.action_space = first.action_space
+        self.render_mode = first.render_mode
+        self.metadata = first.metadata
         self.reset_infos: Infos = [{} for _ in self._envs]
         self._seeds: list[int | None] = [None] * self.num_envs
         self._options: list[dict[str, Any]] = [{} for _ in self._envs]
@@ -62,7 +64,8 @@ class VecEnv:
             options = {"options": self._options[i]} if self._options[i] else {}
             obs, self.reset_infos[i] = env.reset(seed=self._seeds[i], **options)
             first.append(obs)
-        self._seeds, self._options = [None] * self.num_envs, [{} for _ in self._envs]
+        self._seeds = [None] * self.num_envs
+        self._options = [{} for _ in self._envs]
         return _stack(self.observation_space, first)
 
     def step(self, actions: Any) -> StepResult:
@@ -78,8 +81,10 @@ class VecEnv:
 
     def step_wait(self) -> StepResult:
         """What the actions of `step_async` led to."""
-        shown, infos = [], []
-        rewards, dones = np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, bool)
+        shown = []
+        infos = []
+        rewards = np.zeros(self.num_envs, np.float32)
+        dones = np.zeros(self.num_envs, bool)
         for i, (env, action) in enumerate(zip(self._envs, self._actions, strict=True)):
             obs, rewards[i], terminated, truncated, info = env.step(action)
             dones[i] = terminated or truncated

@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 def make_alerts(parts: Parts, paths: RunPaths) -> Alerts:
     """The feature that watches a run: the rules of its algorithm, or of the one it extends, and its recipe's own."""
-    recipe, spaces = parts.recipe, parts.spaces
+    recipe = parts.recipe
+    spaces = parts.spaces
     context = context_of(settings_of(recipe), spaces.action, spaces.observation, spaces.max_episode_steps)
     lineage = algorithm_class(recipe.algorithm.name).__mro__
     names = [name for kind in lineage for name, known in ALGORITHMS.items() if known is kind]

@@ -120,6 +120,4 @@ def env_description(settings: EnvSettings, stacks: Stacks, limit: int) -> dict[s
     """The resolved env stacks of training and evaluation, for the manifest."""
     facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
     evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}
-    return {
-        "id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit, **facts
-    }  # fmt: skip
+    return {"id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit, **facts}

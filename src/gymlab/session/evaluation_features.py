@@ -56,9 +56,12 @@ def judging(
 
     `cores`: for evaluation, if not all of ours.
     """
-    recipe, stop, seed = parts.recipe, parts.recipe.stop, parts.recipe.eval.seed
+    recipe = parts.recipe
+    stop = parts.recipe.stop
+    seed = parts.recipe.eval.seed
     wanted = None if parts.full_budget else goal_of(recipe)
-    period, last = parts.period(recipe.eval.every, recipe.eval.warmup), parts.plan.updates
+    period = parts.period(recipe.eval.every, recipe.eval.warmup)
+    last = parts.plan.updates
     with ExitStack() as leaving:
         evaluate: Feature
         aside = evaluates_aside(recipe)
@@ -98,7 +101,9 @@ def _preparing(parts: Parts, program: CompiledProgram, state: TrainState) -> thr
 
     What only the last evaluation needs waits for the updates: they want every core until they are compiled.
     """
-    settings, policy, obs = parts.recipe.eval, parts.agent.policy(state), state.groups[0].obs
+    settings = parts.recipe.eval
+    policy = parts.agent.policy(state)
+    obs = state.groups[0].obs
 
     def prepare() -> None:
         with suppress(Exception):  # what is wrong is told where it matters: by the evaluation
@@ -128,5 +133,6 @@ def _limits(recipe: Recipe, wanted: float | None, *, full_budget: bool) -> Limit
 
 def _from_return(recipe: Recipe) -> float | None:
     """The training return from which evaluation is worth its time; a share of the way from the far side of zero."""
-    goal, share = goal_of(recipe), recipe.eval.start_at
+    goal = goal_of(recipe)
+    share = recipe.eval.start_at
     return None if goal is None or share is None else goal - (1 - share) * abs(goal)

@@ -59,8 +59,10 @@ def sound_tensors(tensors: Tensors) -> Tensors:
 
 def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     bad = fault.bad
-    rollout, state = to_tensors(bad.rollouts), to_tensors(bad.state)
-    before, after = parts.agent.policy(bad.state), parts.agent.policy(bad.after)
+    rollout = to_tensors(bad.rollouts)
+    state = to_tensors(bad.state)
+    before = parts.agent.policy(bad.state)
+    after = parts.agent.policy(bad.after)
     looked_at = to_tensors({"rollout": bad.rollouts, "before": before, "after": after})
     report = {
         "env_steps": bad.env_steps,
@@ -149,7 +151,8 @@ def _again(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
 
 def _rollout(parts: Parts, tensors: Tensors) -> Rollout:
     """The bundle's rollout, its trees in the shape that the spaces and the algorithm give them."""
-    obs, carry = blank_obs(parts.spaces, ()), parts.agent.algorithm.initial_carry(parts.recipe.n_envs)
+    obs = blank_obs(parts.spaces, ())
+    carry = parts.agent.algorithm.initial_carry(parts.recipe.n_envs)
 
     def named(prefix: str) -> dict[str, int]:
         found = [name.removeprefix(f"0/{prefix}/") for name in tensors if name.startswith(f"0/{prefix}/")]

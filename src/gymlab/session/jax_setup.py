@@ -93,11 +93,14 @@ def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, 
     if wanted == "gpu" and not gpus:
         raise UserError("device: gpu was asked for but JAX sees none: install gymlab[cuda], or use device: cpu")
     if wanted == "cpu" or not gpus:
-        name, why = "cpu", "asked for" if wanted == "cpu" else "no GPU found"
+        name = "cpu"
+        why = "asked for" if wanted == "cpu" else "no GPU found"
     elif wanted == "auto" and host_engine and small:
-        name, why = "cpu", "a small network with host envs is faster there"
+        name = "cpu"
+        why = "a small network with host envs is faster there"
     else:
-        name, why = "gpu", "asked for" if wanted == "gpu" else "found one"
+        name = "gpu"
+        why = "asked for" if wanted == "gpu" else "found one"
     jax.config.update("jax_default_device", (gpus if name == "gpu" else jax.devices("cpu"))[0])
     return name, why
 

@@ -52,7 +52,8 @@ _VARIABLES = (
     "JAX_PLATFORMS",
     "XLA_FLAGS",
 )
-_LITTLE_DISK, _NO_DISK = 2**30, 50 * 2**20
+_LITTLE_DISK = 2**30
+_NO_DISK = 50 * 2**20
 _DEVICES = (
     "import json, jax; print(json.dumps([{'platform': d.platform, 'kind': d.device_kind, 'id': d.id}"
     " for d in jax.devices()]))"
@@ -118,8 +119,12 @@ def _devices(problems: list[Problem]) -> list[dict[str, Any]]:
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-W", "ignore", "-c", _DEVICES],
-            check=True, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
         devices: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
@@ -133,7 +138,9 @@ def _devices(problems: list[Problem]) -> list[dict[str, Any]]:
 
 
 def _codecs() -> dict[str, Any]:
-    ffmpeg, h264, av = shutil.which("ffmpeg"), False, None
+    ffmpeg = shutil.which("ffmpeg")
+    h264 = False
+    av = None
     with contextlib.suppress(ImportError):
         import av as library  # type: ignore[import-not-found, unused-ignore]
 
@@ -146,7 +153,8 @@ def _folders(problems: list[Problem]) -> dict[str, Any]:
     from gymlab.recipes.project_settings import cache_folder, runs_folder
 
     try:
-        runs, cache = runs_folder(), cache_folder()
+        runs = runs_folder()
+        cache = cache_folder()
     except GymlabError as error:
         problems.append(Problem("essential", str(error), "correct the file, or remove it"))
         return {"runs": None, "cache": None}

@@ -20,7 +20,8 @@ def updates_per_row(settings: MetricsSettings, updates: int) -> int:
 
 def look_rule(parts: Parts) -> Rule:
     """Distributions are taken of the first and the last update, at evaluations, and at a cadence in whole rows."""
-    settings, last = parts.recipe.metrics, parts.plan.updates
+    settings = parts.recipe.metrics
+    last = parts.plan.updates
     row = updates_per_row(settings, last)
     every = -(-settings.distributions_every // row) * row
     evaluation = parts.period(parts.recipe.eval.every, parts.recipe.eval.warmup)

@@ -42,7 +42,9 @@ class Predictor:
     """Compiled once per batch size. Sampled actions come from a stream of their own, the same for the same seed."""
 
     def __init__(self, acting: Acting, spaces: Spaces, seed: int) -> None:
-        self._spaces, self._acting, self._calls = spaces, acting, 0
+        self._spaces = spaces
+        self._acting = acting
+        self._calls = 0
         self._key = stream_key(run_key(seed), "predict")
         self._carries: dict[int, Tree] = {}
 

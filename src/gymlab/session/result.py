@@ -50,7 +50,8 @@ class Result:
             f"({clock.vec_steps} vec_steps, {clock.updates} updates) in {clock.seconds:.1f} s"
         ]
         if self.evaluated is not None:
-            greedy, sampled = self.evaluated.evaluation.greedy, self.evaluated.evaluation.sampled
+            greedy = self.evaluated.evaluation.greedy
+            sampled = self.evaluated.evaluation.sampled
             verdict = {True: "solved", False: "not solved", None: "no threshold"}[self.solved]
             earlier = self.evaluated.clock.env_steps
             when = "" if earlier == clock.env_steps else f", at {earlier} env_steps"

@@ -26,7 +26,8 @@ def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:
 
 
 def check_memory(recipe: Recipe, spaces: Spaces) -> None:
-    needed, free = rollout_bytes(recipe, spaces), free_memory()
+    needed = rollout_bytes(recipe, spaces)
+    free = free_memory()
     if free is not None and needed > free:
         fits = max(1, int(recipe.n_steps * free / needed / 2))
         raise UserError(

@@ -109,10 +109,13 @@ def score_run(
 ) -> Iterator[Scored]:
     """Put checkpoints of a run through the same exam, one after the other."""
     scorer = open_scorer(read_run_recipe(paths.recipe))
-    blank, max_envs, index = scorer.blank(), scorer.recipe.eval.max_envs, read_index(paths)
+    blank = scorer.blank()
+    max_envs = scorer.recipe.eval.max_envs
+    index = read_index(paths)
     for which in checkpoints:
         loaded = load_checkpoint(paths, which, with_state=False)
-        policy, name = from_tensors(blank, loaded.policy), loaded.path.name
+        policy = from_tensors(blank, loaded.policy)
+        name = loaded.path.name
         found = [
             scorer.evaluator.evaluate(
                 policy,
@@ -157,7 +160,8 @@ def _seeds(episodes: int, max_envs: int, way: Way, seed: int) -> list[int]:
 
 def exact_score(scorer: Scorer, policy: Policy) -> float | None:
     """The greedy policy's expected return from the env's own table; None where there is no table or it is wrapped."""
-    env, agent = scorer.recipe.env, scorer.agent
+    env = scorer.recipe.env
+    agent = scorer.agent
     resolved = resolve_id(env.id)
     port = find_port(resolved.id, {**resolved.kwargs, **env.kwargs}, env.max_episode_steps)
     if not isinstance(port, Tabular) or env.wrappers:

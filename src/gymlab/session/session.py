@@ -85,9 +85,12 @@ class Session:
     """A run directory, the parts of a run, and the features that tie them together."""
 
     def __init__(self, parts: Parts, store: RunStore, options: Options, watchers: Sequence[Feature] = ()) -> None:
-        self.parts, self.store, self.options = parts, store, options
+        self.parts = parts
+        self.store = store
+        self.options = options
         self.recipe: Recipe = parts.recipe
-        self._latest, self._watchers = Latest(), watchers
+        self._latest = Latest()
+        self._watchers = watchers
         keep_secret(argv_secrets(options.command))
         parts.full_budget = options.full_budget
         self._tracker = make_tracker(options.trackers, store.paths)
@@ -133,7 +136,8 @@ class Session:
 
     def write_manifest(self) -> None:
         """Everything needed to know what this run was; written before its first update."""
-        recipe, options = self.recipe, self.options
+        recipe = self.recipe
+        options = self.options
         assert self.parts.stacks is not None, "a run is made of a recipe, which names its env"
         manifest = build_manifest(
             command=options.command,
@@ -162,7 +166,8 @@ class Session:
         self.store.write_recipe(kept_recipe(recipe))
 
     def _features(self, record: Record) -> list[Feature]:
-        recipe, parts = self.recipe, self.parts
+        recipe = self.recipe
+        parts = self.parts
         return [
             Measure(parts.looks, parts.program.most, parts.compiled),
             record,
@@ -221,7 +226,8 @@ class Session:
         )
 
     def _report(self) -> Report:
-        settings, spaces = settings_of(self.recipe), self.parts.spaces
+        settings = settings_of(self.recipe)
+        spaces = self.parts.spaces
         context = context_of(settings, spaces.action, spaces.observation, spaces.max_episode_steps)
         return Report(self.store, settings, default_settings(settings, of_algorithm=True), context)
 

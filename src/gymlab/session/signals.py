@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 GRACE_SECONDS = 8.0  # for a clean end; then the process ends without one
-WORDS_SECONDS, HURRIED_SECONDS = 1.5, 0.5  # to say so: within ten seconds in all, one after a second signal
+WORDS_SECONDS = 1.5  # to say so: within ten seconds in all, one after a second signal
+HURRIED_SECONDS = 0.5
 SAME_SECONDS = 0.1  # `timeout` and process managers send one signal twice
-_END, _AGAIN = 0, 255  # no signals have these numbers
+_END = 0  # no signals have these numbers
+_AGAIN = 255
 _AGAIN_SECONDS = 0.01
 _COMPILED = ("numpy", "ml_dtypes", "jaxlib", "jax", "pydantic_core", "safetensors")
 
@@ -49,7 +51,8 @@ class Interrupts:
         self.received: int | None = None
         self._ours = ours  # the whole process is ours to end
         self._interrupt: Callable[[str], None] | None = None  # while there is something to end cleanly
-        self._holds, self._counting = 0, threading.Lock()
+        self._holds = 0
+        self._counting = threading.Lock()
         self._last_words: list[Callable[[str], None]] = []
 
     @property
@@ -137,12 +140,16 @@ class _Watcher(threading.Thread):
 
     def __init__(self, interrupts: Interrupts, restore: Callable[[], None], grace: float) -> None:
         super().__init__(name="gymlab-signals", daemon=True)
-        self._interrupts, self._restore, self._grace = interrupts, restore, grace
+        self._interrupts = interrupts
+        self._restore = restore
+        self._grace = grace
         self._inbox, self.outbox = socket.socketpair()
         self.outbox.setblocking(False)
 
     def run(self) -> None:
-        first, last, echoes = 0, 0.0, 0
+        first = 0
+        last = 0.0
+        echoes = 0
         while True:
             left = None if not first else max(0.0, last + self._grace - time.monotonic())
             if not select.select([self._inbox], [], [], left)[0]:

@@ -175,7 +175,8 @@ def _begin_again(
 def room_of(parts: Parts, state: TrainState) -> Room:
     """What a run from this state will take on the disk."""
     tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
-    checkpoint, action = sum(tensor.nbytes for tensor in tensors), parts.spaces.action
+    checkpoint = sum(tensor.nbytes for tensor in tensors)
+    action = parts.spaces.action
     if parts.chosen.engine != "jax":  # host envs come back from their actions, and may hold a whole episode of them
         steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
         checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize

@@ -48,7 +48,8 @@ class Timed(NamedTuple):
 def ways(recipe: Recipe, n_envs: Sequence[int] = ()) -> list[Way]:
     """What there is to compare: every engine, here or in processes, by default with half to four times the envs."""
     counts = sorted(set(n_envs)) or sorted({max(1, recipe.n_envs // 2), *(recipe.n_envs * k for k in (1, 2, 4))})
-    rollout, settings = recipe.n_envs * recipe.n_steps, recipe.algorithm.settings
+    rollout = recipe.n_envs * recipe.n_steps
+    settings = recipe.algorithm.settings
     sized = []
     for count in counts:
         n_steps = fitting_n_steps(settings, count, max(1, rollout // count))
@@ -119,7 +120,8 @@ def _timed(recipe: Recipe, seconds: float) -> Estimate:
         state, done, took = _advance(parts, state, 1, 1)
         at_once = max(1, min(parts.program.most, int(seconds / 5 / took)))
         rates: list[float] = []
-        began, update = time.perf_counter(), 2
+        began = time.perf_counter()
+        update = 2
         while len(rates) < _TIMED_AT_LEAST or time.perf_counter() - began < seconds:
             state, done, took = _advance(parts, state, update, at_once)
             update += done

@@ -10,7 +10,9 @@ from gymlab.envs.ports.registry import PORTS
 from gymlab.envs.registry import resolve_id
 from gymlab.recipes.schema import Recipe
 
-UNITS, BATCH, ROLLOUT = 64, 256, 4096  # up to here two threads are slower than one, and round alike
+UNITS = 64  # up to here two threads are slower than one, and round alike
+BATCH = 256
+ROLLOUT = 4096
 
 
 def use_threads(recipe: Recipe) -> None:
@@ -24,7 +26,9 @@ def use_threads(recipe: Recipe) -> None:
 
 def is_tiny(recipe: Recipe) -> bool:
     """Whether one thread is faster, with equal bits (tests/session/test_xla_threads.py)."""
-    settings, policy, rollout = recipe.algorithm.settings, recipe.policy, recipe.n_envs * recipe.n_steps
+    settings = recipe.algorithm.settings
+    policy = recipe.policy
+    rollout = recipe.n_envs * recipe.n_steps
     batch = settings.minibatch_size(rollout) if isinstance(settings, PPOSettings) else rollout
     return (
         isinstance(settings, PPOSettings | A2CSettings)

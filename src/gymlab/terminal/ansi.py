@@ -28,7 +28,8 @@ def cropped(text: str, width: int) -> str:
 
 def written(line: Iterable[Span], width: int, *, colour: bool = True) -> str:
     """A line for a terminal of this width, cut off where it would wrap."""
-    parts, left = [], width
+    parts = []
+    left = width
     for text, style in line:
         shown = cropped(text, left)
         left -= len(shown)

@@ -41,7 +41,8 @@ def sparkline(values: Sequence[float] | np.ndarray, width: int = 40) -> str:
     if array.size > width:
         edges = np.linspace(0, array.size, width + 1).astype(int)
         array = np.add.reduceat(array, edges[:-1]) / np.diff(edges)
-    low, span = array.min(), np.ptp(array)
+    low = array.min()
+    span = np.ptp(array)
     if span <= 1e-9 * max(abs(low), 1e-12):
         return BLOCKS[3] * array.size
     return "".join(BLOCKS[place] for place in np.rint((array - low) / span * (len(BLOCKS) - 1)).astype(int))
@@ -165,7 +166,8 @@ def _with_axes(cells: list[list[str]], frame: Frame, window: Window) -> list[str
         f"{labels.get(row, ''):>{margin}} {'┤' if row in labels else '│'}{''.join(line)}".rstrip()
         for row, line in enumerate(cells)
     ]
-    base, names = ["─"] * frame.width, [" "] * (frame.width + margin + 16)
+    base = ["─"] * frame.width
+    names = [" "] * (frame.width + margin + 16)
     in_seconds = frame.axis == "seconds"
     for tick in ticks(x_low, x_high, max(2, frame.width // 12), seconds=in_seconds):
         column = round((tick - x_low) / (x_high - x_low) * (frame.width - 1))

@@ -13,7 +13,11 @@ from typing import Any, TextIO
 
 from gymlab.terminal.ansi import Line, Span, written
 
-_HIDE, _SHOW, _CLEAR_LINE, _CLEAR_BELOW, _CLEAR_ALL = "\x1b[?25l", "\x1b[?25h", "\x1b[K", "\x1b[J", "\x1b[H\x1b[2J"
+_HIDE = "\x1b[?25l"
+_SHOW = "\x1b[?25h"
+_CLEAR_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
+_CLEAR_ALL = "\x1b[H\x1b[2J"
 _KEPT = 100  # printed lines, for when everything must be drawn again
 
 
@@ -65,7 +69,8 @@ class Screen:
             self._streams = None
             self._height += lines_below if self._height else 0
             self._write(self._home() + _CLEAR_BELOW + _SHOW)
-            self._height, self._frame = 0, ()
+            self._height = 0
+            self._frame = ()
 
     def print(self, *lines: Line) -> None:
         """Above the frame, once, whole: these lines may wrap."""
@@ -81,7 +86,8 @@ class Screen:
         if not self._in_front() or not self._ready():
             return
         size = self.size()
-        resized, self._size = size != self._size, size
+        resized = size != self._size
+        self._size = size
         # How a terminal wraps old lines anew when its width changes is anybody's guess: all is drawn again.
         if resized:
             self._write(self._all_again(frame) + self._drawn(frame))
@@ -144,7 +150,9 @@ class _Above(io.TextIOBase):
     """Stands for a stream; whole lines written to it are printed above the frame."""
 
     def __init__(self, stream: TextIO, tell: Callable[[Line], None]) -> None:
-        self._stream, self._tell, self._rest = stream, tell, ""
+        self._stream = stream
+        self._tell = tell
+        self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")

@@ -27,7 +27,8 @@ def _tables() -> np.ndarray:
 
 def masked_crc32c(data: bytes) -> int:
     """CRC-32C, rotated and shifted the way these files want it."""
-    tables, state = _tables(), 0xFFFFFFFF
+    tables = _tables()
+    state = 0xFFFFFFFF
     for start in range(0, len(data), BLOCK):
         block = np.frombuffer(data[start : start + BLOCK], np.uint8).copy()
         # The checksum is linear: what came before is as if it were mixed into the next four bytes.

@@ -31,7 +31,8 @@ class Tracker(Feature):
     name = "tracker"
 
     def __init__(self, followers: Sequence[Follower], on_start: Callable[[], None] = lambda: None) -> None:
-        self._followers, self._on_start = followers, on_start
+        self._followers = followers
+        self._on_start = on_start
         self._latest = 0
         self._hurry = False
         self._down = 0

@@ -37,14 +37,18 @@ class Follower(threading.Thread):
 
     def __init__(self, sink: Sink, paths: RunPaths) -> None:
         super().__init__(name=f"gymlab-{sink.name}", daemon=True)
-        self.sink, self._paths = sink, paths
-        self._at, self._upto = Clock(), 0
+        self.sink = sink
+        self._paths = paths
+        self._at = Clock()
+        self._upto = 0
         self._extras: deque[Extra] = deque()
         self._best: tuple[Path, tuple[str, ...]] | None = None
-        self._ending, self._reading = threading.Event(), threading.Lock()
+        self._ending = threading.Event()
+        self._reading = threading.Lock()
         self._paused = self._open = self._warned = self._failed = False
         self._enough = self._deadline = 0.0
-        self._retry_at, self._retry = 0.0, RETRY_SECONDS
+        self._retry_at = 0.0
+        self._retry = RETRY_SECONDS
         self._last = self._held = 0  # update and step
         self._sent: dict[int, frozenset[str]] = {}
 
@@ -55,7 +59,8 @@ class Follower(threading.Thread):
 
     def begin(self, at: Clock) -> None:
         """The run starts, or goes on, here. What the store may still hold beyond is about to be cut off."""
-        self._at, self._upto = at, at.updates
+        self._at = at
+        self._upto = at.updates
         self.start()
 
     def go_on(self) -> None:
@@ -81,9 +86,12 @@ class Follower(threading.Thread):
 
     def end(self, seconds: float, *, failed: bool) -> None:
         """The run is over: send the rest and close, in this time."""
-        self._failed, now = failed, time.monotonic()
-        self._enough, self._deadline = now + SENDING_SHARE * seconds, now + seconds
-        self._upto, self._paused = EVERYTHING, False
+        self._failed = failed
+        now = time.monotonic()
+        self._enough = now + SENDING_SHARE * seconds
+        self._deadline = now + seconds
+        self._upto = EVERYTHING
+        self._paused = False
         self._ending.set()
 
     def wait(self) -> None:

@@ -51,9 +51,11 @@ class TensorBoardSink:
         number = 1 + (int(earlier[-1].name.removeprefix(PREFIX)) if earlier else 0)
         # Numbered, because TensorBoard reads files in the order of their names, and clocks can be set back.
         self._file = (self._folder / f"{PREFIX}{number:06}").open("xb")
-        self._events, self._summaries = _proto("event"), _proto("summary")
+        self._events = _proto("event")
+        self._summaries = _proto("summary")
         self._described: set[str] = set()
-        self._steps, self._zero = held, time.time() - at.seconds
+        self._steps = held
+        self._zero = time.time() - at.seconds
         self._write(0, file_version="brain.Event:2")
         if earlier:
             restart = self._events.SessionLog(status=self._events.SessionLog.START)
@@ -83,7 +85,8 @@ class TensorBoardSink:
         self.abandon()
 
     def abandon(self) -> None:
-        file, self._file = self._file, None
+        file = self._file
+        self._file = None
         if file is not None:
             file.close()
 
@@ -126,7 +129,8 @@ def points(path: Path) -> Iterator[Point]:
     with path.open("rb") as file:
         while len(header := file.read(_HEADER_BYTES)) == _HEADER_BYTES:
             length = _LENGTH.unpack_from(header)[0]
-            data, checksum = file.read(length), file.read(_CHECKSUM.size)
+            data = file.read(length)
+            checksum = file.read(_CHECKSUM.size)
             if len(checksum) < _CHECKSUM.size:
                 return
             event = event_class.FromString(data)

@@ -40,7 +40,8 @@ class Program:
         run.define_metric("vec_steps")
         run.define_metric("*", step_metric="vec_steps")
         if run.resumed and settings["mode"] != "offline":
-            self._next, self._steps = run.starting_step, int(run.summary.get("vec_steps", 0))
+            self._next = run.starting_step
+            self._steps = int(run.summary.get("vec_steps", 0))
         return {"held": self._steps, "folder": str(Path(run.dir).parent), "url": run.url}
 
     def row(self, clock: dict[str, float], metrics: dict[str, float]) -> None:
@@ -62,7 +63,8 @@ class Program:
         self._run.log_artifact(artifact, aliases=aliases)
 
     def flush(self) -> dict[str, Any]:
-        notes, self._notes = self._notes, []
+        notes = self._notes
+        self._notes = []
         return {"notes": notes}
 
     def finish(self, seconds: float, exit_code: int) -> dict[str, Any]:

@@ -56,9 +56,13 @@ class WandbSink:
     name = "W&B"
 
     def __init__(self, paths: RunPaths, *, project: str, wandb_id: str, mode: str) -> None:
-        self._paths, self._project, self._id, self._mode = paths, project, wandb_id, mode
+        self._paths = paths
+        self._project = project
+        self._id = wandb_id
+        self._mode = mode
         self._process: subprocess.Popen[str] | None = None
-        self._folder, self._abandoned = "", False
+        self._folder = ""
+        self._abandoned = False
 
     def describe(self) -> str:
         return f"wandb project {self._project}" + (" (offline)" if self._mode == "offline" else "")
@@ -119,7 +123,8 @@ class WandbSink:
         self._kill()
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         process.kill()

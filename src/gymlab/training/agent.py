@@ -76,7 +76,8 @@ class Agent:
         if self._skips:
             rollouts = tuple(map(_without_bad_rewards, rollouts))
         measured: Metrics = {}
-        normaliser, groups = state.normaliser, []
+        normaliser = state.normaliser
+        groups = []
         for group, rollout in zip(state.groups, rollouts, strict=True):
             normaliser, discounted = self.normalising.learn(normaliser, rollout, group.discounted, hp["gamma"])
             tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)

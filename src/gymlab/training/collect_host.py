@@ -36,8 +36,11 @@ class HostCollector:
         n_steps: int,
         on_step: OnStep | None = None,
     ) -> None:
-        self.engine, self.transforms, self.n_steps = engine, transforms, n_steps
-        self.initial_carry, self._on_step = initial_carry, on_step
+        self.engine = engine
+        self.transforms = transforms
+        self.n_steps = n_steps
+        self.initial_carry = initial_carry
+        self._on_step = on_step
         self._random = any(transform.random for transform in transforms)
         self._action_space = transformed(engine.spaces, transforms).action
         self._keys = jax.jit(partial(step_keys, n_steps=n_steps))
@@ -54,7 +57,8 @@ class HostCollector:
     def again(self, engine: Any) -> HostCollector:
         """The same collector around other envs of this kind: what is compiled is shared."""
         twin = copy(self)
-        twin.engine, twin._buffers = engine, None
+        twin.engine = engine
+        twin._buffers = None
         return twin
 
     def begin(self, key: Array | None = None) -> GroupState:
@@ -91,7 +95,10 @@ class HostCollector:
     def collect(self, policy: Tree, group: GroupState, key: Array) -> tuple[GroupState, Rollout]:
         keys = self._keys(key)
         first_carry = self._reset_carry(group.carry, group.fresh)
-        states, obs, fresh, carry = group.transforms, group.obs, group.fresh, group.carry
+        states = group.transforms
+        obs = group.obs
+        fresh = group.fresh
+        carry = group.carry
         for t in range(self.n_steps):
             decision = self._act(policy, obs, carry, fresh, keys, self._steps[t])
             action = np.asarray(decision.action)
@@ -109,7 +116,9 @@ class HostCollector:
             if self._on_step is not None:
                 self._on_step(action, vec)
             # The engine writes its next step into the same arrays, so what is acted on next is copied.
-            obs, fresh, carry = _copy(vec.obs), vec.fresh.copy(), decision.carry
+            obs = _copy(vec.obs)
+            fresh = vec.fresh.copy()
+            carry = decision.carry
         assert self._buffers is not None
         rollout = self._buffers._replace(last_obs=obs, carry=first_carry)
         return group._replace(transforms=states, obs=obs, fresh=fresh, carry=carry), rollout

@@ -35,7 +35,9 @@ class Layout(NamedTuple):
     def unpack(self, packed: np.ndarray) -> tuple[dict[str, float], dict[str, Histogram]]:
         """Numbers and histograms by name; a histogram of nothing is left out."""
         numbers = packed.tolist()
-        values, at, found = dict(zip(self.values, numbers, strict=False)), len(self.values), {}
+        values = dict(zip(self.values, numbers, strict=False))
+        at = len(self.values)
+        found = {}
         for name, bins in self.histograms:
             low, high, *counts = numbers[at : at + 2 + bins]
             if any(counts):

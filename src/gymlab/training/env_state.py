@@ -15,7 +15,8 @@ from gymlab.training.episodes import Episodes
 Act = Callable[[Tree, Tree, Tree, Array, Array | bool], Decision]  # (policy, obs, carry, key, greedy)
 
 # Streams of the transforms, far from the counters at which an env draws from the same key.
-_APPLY_STREAM, _ACT_STREAM = 1 << 30, 1 << 31
+_APPLY_STREAM = 1 << 30
+_ACT_STREAM = 1 << 31
 
 
 class GroupState(NamedTuple):

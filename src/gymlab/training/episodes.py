@@ -23,7 +23,8 @@ class Episodes(NamedTuple):
 
 
 def start(n_envs: int) -> Episodes:
-    zeros, ring = jnp.zeros(n_envs, jnp.float32), jnp.zeros(WINDOW, jnp.float32)
+    zeros = jnp.zeros(n_envs, jnp.float32)
+    ring = jnp.zeros(WINDOW, jnp.float32)
     return Episodes(zeros, jnp.zeros(n_envs, jnp.int32), ring, ring, jnp.int32(0))
 
 
@@ -33,7 +34,8 @@ def track(episodes: Episodes, reward: Array, fresh: Array) -> tuple[Episodes, di
     def step(
         running: tuple[Array, Array], inputs: tuple[Array, Array]
     ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        total, length = running[0] + inputs[0], running[1] + 1
+        total = running[0] + inputs[0]
+        length = running[1] + 1
         kept = ~inputs[1]
         return (total * kept, length * kept), (total, length)
 
@@ -60,7 +62,8 @@ def window_metrics(episodes: Episodes) -> dict[str, Array]:
 
     def mean_of(values: Array) -> Array:
         # Scalar divisions, which round once: a mean of 500s is 500 and reaches a threshold of 500.
-        sums, count = jnp.sum(values * inside, 1), jnp.maximum(held, 1)
+        sums = jnp.sum(values * inside, 1)
+        count = jnp.maximum(held, 1)
         return jnp.stack([sums[0] / count, sums[1] / count])
 
     mean = mean_of(rings)

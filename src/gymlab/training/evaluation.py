@@ -124,7 +124,9 @@ class Evaluator:
         device: jax.Device | None = None,
     ) -> None:
         """`device` is where the policy acts; None: where it is."""
-        self._make_engine, self._transforms, self._initial_carry = make_engine, transforms, initial_carry
+        self._make_engine = make_engine
+        self._transforms = transforms
+        self._initial_carry = initial_carry
         self._device = device
         self._random = any(transform.random for transform in transforms)
 
@@ -183,14 +185,19 @@ class Evaluator:
     ) -> tuple[Score, Score]:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
-        greedy, key = np.arange(n) < n // 2, named_key(seed, "evaluation")
+        greedy = np.arange(n) < n // 2
+        key = named_key(seed, "evaluation")
         space = transformed(engine.spaces, self._transforms).action
         states = tuple(transform.init(n) for transform in self._transforms)
         states, step = apply_transforms(self._transforms, states, engine.reset(), key)
         own = None
-        carry, active, t = self._initial_carry(n), quota > 0, 0
-        total, length = np.zeros(n), np.zeros(n, int)  # of the open episode
-        reward_sum, step_sum = np.zeros(n), np.zeros(n, int)  # over all episodes
+        carry = self._initial_carry(n)
+        active = quota > 0
+        t = 0
+        total = np.zeros(n)  # of the open episode
+        length = np.zeros(n, int)
+        reward_sum = np.zeros(n)  # over all episodes
+        step_sum = np.zeros(n, int)
         done: list[list[Episode]] = [[] for _ in range(n)]
         while active.any() and (steps is None or t < steps):
             if abandon():

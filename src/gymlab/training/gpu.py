@@ -41,7 +41,8 @@ def _load(index: int) -> float | None:
     library = _library()
     if library is None:
         return None
-    handle, rates = ctypes.c_void_p(), _Utilization()
+    handle = ctypes.c_void_p()
+    rates = _Utilization()
     if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)):
         return None
     if library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)):

@@ -70,7 +70,10 @@ class Loop:
     def __init__(
         self, program: Program, plan: Plan, features: Sequence[Feature], barrier: Barrier | None = None
     ) -> None:
-        self._program, self._plan, self._features, self._barrier = program, plan, features, barrier
+        self._program = program
+        self._plan = plan
+        self._features = features
+        self._barrier = barrier
         self._queue: deque[Event] = deque()
         self._wanted: set[CheckpointKind] = set()
         self._reason: str | None = None
@@ -83,7 +86,8 @@ class Loop:
         self._kl_stops = int(state.get("kl_stops", 0))
 
     def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> Outcome:
-        self._state, self._clock = state, clock
+        self._state = state
+        self._clock = clock
         self._began = time.perf_counter() - clock.seconds
         self._deliver(Started(clock, resumed))
         while self._goes_on:
@@ -92,7 +96,8 @@ class Loop:
         self._reason = self._reason or "budget"
         self._deliver(Stopping(self._clock, self._interruption or self._reason, self.interrupted))
         # A signal may have come since, and cut the final evaluation short.
-        reason, status = self._interruption or self._reason, "stopped" if self.interrupted else "finished"
+        reason = self._interruption or self._reason
+        status = "stopped" if self.interrupted else "finished"
         self._deliver(Ended(self._clock, reason, status))
         return Outcome(self._program.opened(self._state), self._clock, reason, status)
 
@@ -120,7 +125,8 @@ class Loop:
         return Snapshot(self._program.agent.policy(self._program.opened(self._state)), self._clock)
 
     def _advance(self) -> None:
-        first, count = self._clock.updates, self._updates_now()
+        first = self._clock.updates
+        count = self._updates_now()
         hp = np.stack([self._plan.hyperparameters(first + i) for i in range(count)])
         began = time.perf_counter()
         try:
@@ -163,7 +169,8 @@ class Loop:
         return max(1, min(next_due, affordable, self._program.most))
 
     def _stamp(self, rows: list[Row], seconds: float) -> tuple[UpdateRow, ...]:
-        clock, stamped = self._clock, []
+        clock = self._clock
+        stamped = []
         share = (seconds - clock.seconds) / len(rows)
         for row in rows:
             later = self._plan.after(clock, 1, row["roll/episodes"])

@@ -25,7 +25,8 @@ def from_tensors(template: Tree, tensors: Mapping[str, np.ndarray]) -> Tree:
     """The tensors in the shape of `template`; anything missing, left over or of another shape is refused by name."""
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     wanted = {_name(path): leaf for path, leaf in leaves}
-    missing, extra = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    missing = sorted(wanted.keys() - tensors.keys())
+    extra = sorted(tensors.keys() - wanted.keys())
     if missing:
         raise RunError(f"the checkpoint lacks {', '.join(missing[:5])}: it cannot be continued from")
     if extra:

@@ -46,7 +46,9 @@ class _Witness:
     """Stands where an algorithm's loss stands, and sees what goes in, what comes out and the gradient of it."""
 
     def __init__(self, algorithm: Any, loss: Callable[..., tuple[Array, Metrics]]) -> None:
-        self._algorithm, self._loss, self._step = algorithm, loss, 0
+        self._algorithm = algorithm
+        self._loss = loss
+        self._step = 0
         self.seen: list[Seen] = []
 
     def loss(self, params: Tree, batch: Tree, *rest: Any, **more: Any) -> tuple[Array, Metrics]:

@@ -73,7 +73,9 @@ class NumericalFault(RunError):
     """An update was discarded. `good` holds what the same call did before it."""
 
     def __init__(self, bad: BadUpdate, good: Advanced, findings: list[Finding]) -> None:
-        self.bad, self.good, self.findings = bad, good, findings
+        self.bad = bad
+        self.good = good
+        self.findings = findings
         told = f"numbers went bad in update {bad.update + 1} ({bad.env_steps} env_steps): {self.told()}"
         super().__init__(told + self._why_not_skipped())
 
@@ -168,7 +170,8 @@ def _bad_tensors(tree: Tree) -> list[tuple[str, str]]:
 
 def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> list[Finding]:
     """Advantages are estimated backwards in time, so the culprit is the last step that is not finite."""
-    algorithm, hp = agent.algorithm, bad.hp
+    algorithm = agent.algorithm
+    hp = bad.hp
     if not isinstance(algorithm, ActorCriticAlgorithm) or "gae_lambda" not in hp:
         return []
 

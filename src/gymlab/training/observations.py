@@ -31,7 +31,9 @@ def features(space: Any, obs: Tree, name: str = "") -> tuple[Array, list[str]]:
 
 def observation_statistics(flat: Array, names: list[str]) -> list[Named]:
     """Mean, std, lowest and highest over all features, and of each where there are not too many."""
-    mean, low, high = flat.mean(0), flat.min(0), flat.max(0)
+    mean = flat.mean(0)
+    low = flat.min(0)
+    high = flat.max(0)
     variance = ((flat - mean) ** 2).mean(0)
     whole = mean.mean()
     spread = jnp.sqrt((variance + (mean - whole) ** 2).mean())

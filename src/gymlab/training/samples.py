@@ -61,6 +61,7 @@ def quantiles(vectors: list[Array]) -> Array:
     last = np.array([[len(vector) - 1] for vector in vectors])
     at = np.array(list(QUANTILES.values())) * last
     below = at.astype(np.int32)
-    rows, above = np.arange(len(vectors))[:, None], np.minimum(below + 1, last)
+    rows = np.arange(len(vectors))[:, None]
+    above = np.minimum(below + 1, last)
     share = (at - below).astype(np.float32)
     return ordered[rows, below] * (1 - share) + ordered[rows, above] * share

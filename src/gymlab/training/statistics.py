@@ -22,7 +22,8 @@ def basic(metrics: Metrics) -> Metrics:
 
 def reward_statistics(rollout: Rollout, *, full: bool) -> Metrics:
     """Rewards as the env gave them and as learning sees them, and how many episodes ended how."""
-    rewards, size = (rollout.reward, rollout.train_reward), rollout.reward.size
+    rewards = (rollout.reward, rollout.train_reward)
+    size = rollout.reward.size
     summed = jnp.stack([*rewards, rollout.reward != 0, rollout.terminated, rollout.truncated]).reshape(5, -1)
     sums = summed.sum(1)  # one after the other would be a pass over the rollout for each, and a kernel to compile
     mean = sums[:3] / size
@@ -49,7 +50,9 @@ def reward_parts(rollout: Rollout) -> Metrics:
     if not rollout.components:
         return {}
     parts = jnp.stack([part.ravel() for part in rollout.components.values()])
-    mean, size, nonzero = parts.mean(1), jnp.abs(parts).mean(1), (parts != 0).mean(1)
+    mean = parts.mean(1)
+    size = jnp.abs(parts).mean(1)
+    nonzero = (parts != 0).mean(1)
     share = jnp.where(size.sum() > 0, size / size.sum(), 0.0)
     told = {"mean": mean, "share": share, "nonzero": nonzero}
     return {

@@ -29,7 +29,8 @@ class Thinning:
     """Closes a row at every `every`-th update and at the last one. The open one is a value that can be saved."""
 
     def __init__(self, every: int, last: int | None = None) -> None:
-        self.every, self._last = every, last
+        self.every = every
+        self._last = last
         self._values: dict[str, tuple[float, int]] = {}  # joined so far, and how many
         self._histograms: Mapping[str, Histogram] = {}
 
@@ -43,7 +44,8 @@ class Thinning:
         if row.clock.updates % self.every and row.clock.updates != self._last:
             return None
         closed = self.so_far(row)
-        self._values, self._histograms = {}, {}
+        self._values = {}
+        self._histograms = {}
         return closed
 
     def join(self, name: str, value: float) -> None:

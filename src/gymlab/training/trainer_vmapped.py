@@ -111,7 +111,8 @@ class Lockstep:
         """Whoever comes last makes the call: waking all at every arrival would take longer than the call itself."""
         if not self._here or self._asked.keys() != self._here:
             return
-        asked, self._asked = self._asked, {}
+        asked = self._asked
+        self._asked = {}
         try:
             self._answers |= self._call(asked)
         except BaseException as error:  # nobody may wait for ever
@@ -121,8 +122,10 @@ class Lockstep:
     def _call(self, asked: dict[int, _Request]) -> dict[int, Advanced | BaseException]:
         count = min(len(request.hp) for request in asked.values())
         table = np.zeros((self.program.most, self.members, len(self.program.hp_names)), np.float32)
-        first, active = np.zeros(self.members, np.uint32), np.zeros(self.members, bool)
-        stop, flags = np.full(self.members, np.inf, np.float32), np.zeros(self.program.most, bool)
+        first = np.zeros(self.members, np.uint32)
+        active = np.zeros(self.members, bool)
+        stop = np.full(self.members, np.inf, np.float32)
+        flags = np.zeros(self.program.most, bool)
         for i, request in asked.items():
             table[:count, i], first[i], active[i], stop[i] = (
                 request.hp[:count],
@@ -135,7 +138,8 @@ class Lockstep:
         began = time.perf_counter()
         after, rows, done, faults = self._run(before, first, table, flags, np.int32(count), stop, active)
         self._everyone = everyone = _Everyone(after)
-        done, faults = int(done), np.asarray(faults)
+        done = int(done)
+        faults = np.asarray(faults)
         values = np.asarray(_cut(rows, done))
         self.called = time.perf_counter() - began
         answers: dict[int, Advanced | BaseException] = {}
@@ -233,8 +237,12 @@ class Seat:
     call_seconds = 1.0  # what every member does between two calls adds up
 
     def __init__(self, table: Lockstep, index: int, alone: CompiledProgram, looks: Looks) -> None:
-        self._table, self._index, self._alone, self._looks = table, index, alone, looks
-        self.most, self.agent = alone.most, alone.agent
+        self._table = table
+        self._index = index
+        self._alone = alone
+        self._looks = looks
+        self.most = alone.most
+        self.agent = alone.agent
 
     @property
     def called(self) -> float | None:

@@ -40,7 +40,9 @@ class CompiledProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
+        self.agent = agent
+        self._collectors = collectors
+        self.hp_names = hp_names
         self._looks = looks or Looks()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
@@ -67,7 +69,8 @@ class CompiledProgram:
 
     def _compile_ahead(self, keys: tuple[Any, ...]) -> None:
         """What makes the first state, and in the background the updates: the first call of them will wait for that."""
-        begin, hp = self._start.lower(*keys), np.zeros((0, len(self.hp_names)), np.float32)
+        begin = self._start.lower(*keys)
+        hp = np.zeros((0, len(self.hp_names)), np.float32)
         threads = ThreadPoolExecutor(2)
         beginning = threads.submit(begin.compile)
         updates = self._run.lower(*self._arguments(begin.out_info, 0, hp, np.zeros(0, bool), math.inf))
@@ -88,7 +91,8 @@ class CompiledProgram:
         if spoilt is None:
             return advanced
         good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, spoilt)
-        update, values = first + len(good.rows), np.asarray(hp[len(good.rows)], np.float32)
+        update = first + len(good.rows)
+        values = np.asarray(hp[len(good.rows)], np.float32)
         rollouts = self.recollect(good.state, update)
         bad = BadUpdate(update, good.state, rollouts, dict(zip(self.hp_names, values, strict=True)), after)
         raise NumericalFault(bad, good, examine(self.agent, bad))
@@ -97,7 +101,9 @@ class CompiledProgram:
         self, state: TrainState, first: int, hp: Array, stop_return: float, spoilt: TrainState
     ) -> tuple[Advanced, TrainState]:
         """As many of these updates, the last of them bad, as are sound; made again, they come out the same."""
-        good, sound, bad = Advanced(state, []), 0, len(hp)
+        good = Advanced(state, [])
+        sound = 0
+        bad = len(hp)
         count = bad - 1
         while bad - sound > 1:  # once, unless weights went bad that no loss has met yet: then it is found by halving
             tried, again = self._call(state, first, hp[:count], stop_return)
@@ -123,7 +129,8 @@ class CompiledProgram:
 
     def _arguments(self, state: TrainState, first: int, hp: Array, looks: Array, stop_return: float) -> tuple[Any, ...]:
         """Of the compiled call: their shapes are always the same."""
-        table, flags = np.zeros((self.most, len(self.hp_names)), np.float32), np.zeros(self.most, bool)
+        table = np.zeros((self.most, len(self.hp_names)), np.float32)
+        flags = np.zeros(self.most, bool)
         table[: len(hp)], flags[: len(hp)] = hp, looks
         return state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return)
 
@@ -144,7 +151,8 @@ class CompiledProgram:
 
     def _collected(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
         policy = self.agent.policy(state)
-        groups, rollouts = [], []
+        groups = []
+        rollouts = []
         for index, (collector, group) in enumerate(zip(self._collectors, state.groups, strict=True)):
             key = stream_key(state.key, "collect", index, update)
             group, rollout = collector.collect(policy, group, key)
@@ -196,7 +204,9 @@ class HostProgram:
     def __init__(
         self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
     ) -> None:
-        self.agent, self._collectors, self.hp_names = agent, collectors, hp_names
+        self.agent = agent
+        self._collectors = collectors
+        self.hp_names = hp_names
         self._looks = looks or Looks()
         self._init = jax.jit(self._begin)
         self._learn = jax.jit(self._packed)
@@ -221,9 +231,11 @@ class HostProgram:
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
         del stop_return  # one update a call: whoever watches the rows can stop in time
-        began, compiled = time.perf_counter(), compile_seconds()
+        began = time.perf_counter()
+        compiled = compile_seconds()
         groups, rollouts = self._collect(state, np.uint32(first))
-        collected, compiled_to_collect = time.perf_counter(), compile_seconds() - compiled
+        collected = time.perf_counter()
+        compiled_to_collect = compile_seconds() - compiled
         values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
         # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
@@ -249,7 +261,8 @@ class HostProgram:
 
     def _collect(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
         policy = self.agent.policy(state)
-        groups, rollouts = [], []
+        groups = []
+        rollouts = []
         for index, (collector, group) in enumerate(zip(self._collectors, state.groups, strict=True)):
             key = self._collect_key(state.key, np.uint32(index), update)
             group, rollout = collector.collect(policy, group, key)

@@ -18,7 +18,8 @@ from gymlab.web.series import Trace
 COLORS = ("#4c8bc9", "#d9822b", "#3fa66b", "#c0504d", "#8e6bbf", "#a8794a", "#d471a8", "#7f8c8d", "#a3a83a", "#36a9b5")
 GREY = "#8a929a"
 _LINE = "rgba(128,128,128,0.25)"
-_MOST_COLUMNS, _BINS = 120, 40
+_MOST_COLUMNS = 120
+_BINS = 40
 Options = dict[str, Any]
 
 

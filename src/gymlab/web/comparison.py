@@ -39,19 +39,23 @@ def compare(views: Sequence[RunView]) -> Comparison:
 def _scores(facts: Sequence[Facts]) -> Table:
     rows = []
     for run, area in comparing.ranked(facts):
-        data, reached = result_data(run), run.score.steps_to_threshold
-        steps, seconds = data["env_steps"], data["seconds"]
+        data = result_data(run)
+        reached = run.score.steps_to_threshold
+        steps = data["env_steps"]
+        seconds = data["seconds"]
         timed = isinstance(seconds, int | float) and isinstance(steps, int | float) and seconds > 0
-        rows.append([
-            run.run_id,
-            "-" if area is None else written("score/auc", area),
-            "-" if reached is None else counted(reached),
-            yes_or_no(data["solved"], "-"),
-            *(_mean(data, mode) for mode in ("greedy", "sampled")),
-            counted(steps) if isinstance(steps, int | float) else "-",
-            lasted(seconds) if timed else "-",
-            counted(steps / seconds) if timed else "-",
-        ])  # fmt: skip
+        rows.append(
+            [
+                run.run_id,
+                "-" if area is None else written("score/auc", area),
+                "-" if reached is None else counted(reached),
+                yes_or_no(data["solved"], "-"),
+                *(_mean(data, mode) for mode in ("greedy", "sampled")),
+                counted(steps) if isinstance(steps, int | float) else "-",
+                lasted(seconds) if timed else "-",
+                counted(steps / seconds) if timed else "-",
+            ]
+        )
     return _table(_HEADS, rows)
 
 

@@ -45,8 +45,11 @@ class Endpoint:
 
     def body(self, text: str) -> dict[str, Any]:
         return {
-            "model": self.model, "stream": True, "max_tokens": 1500, "messages": [{"role": "user", "content": text}],
-        }  # fmt: skip
+            "model": self.model,
+            "stream": True,
+            "max_tokens": 1500,
+            "messages": [{"role": "user", "content": text}],
+        }
 
 
 def configured() -> Endpoint | None:

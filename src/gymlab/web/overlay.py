@@ -20,7 +20,8 @@ def mean_of(traces: Sequence[Trace]) -> Trace:
     found = [trace for trace in traces if len(trace.x) > 1]
     if not found:
         return traces[0]
-    start, end = max(trace.x[0] for trace in found), min(trace.x[-1] for trace in found)
+    start = max(trace.x[0] for trace in found)
+    end = min(trace.x[-1] for trace in found)
     grid = np.linspace(start, max(end, start), _POINTS)
     values = np.stack([np.interp(grid, trace.x, trace.y) for trace in found])  # (runs, points)
     middle = values.mean(0)

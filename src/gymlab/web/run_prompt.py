@@ -81,7 +81,8 @@ def surprises(view: RunView, most: int = 8) -> list[str]:
         jumps = np.abs(np.diff(trace.y))
         usual = float(np.median(jumps)) or float(jumps.mean()) or 1.0
         place = int(jumps.argmax())
-        before, after = trace.y[place], trace.y[place + 1]
+        before = trace.y[place]
+        after = trace.y[place + 1]
         told = f"{name}: {before:.4g} → {after:.4g} at update {trace.x[place + 1]:.0f}"
         found.append((float(jumps[place]) / usual, f"{told} ({jumps[place] / usual:.0f} times the usual change)"))
     return [text for size, text in sorted(found, reverse=True)[:most] if size > 5]

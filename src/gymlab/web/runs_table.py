@@ -16,8 +16,16 @@ from gymlab.web.site import Site
 from gymlab.web.view import plain_text
 
 Row = dict[str, Any]
-_TEXTS = {"id": "id", "status": "status", "recipe": "name", "env": "env", "algorithm": "algorithm", "note": "note",
-          "created": "created", "group": "group"}  # fmt: skip
+_TEXTS = {
+    "id": "id",
+    "status": "status",
+    "recipe": "name",
+    "env": "env",
+    "algorithm": "algorithm",
+    "note": "note",
+    "created": "created",
+    "group": "group",
+}
 _NUMBERS = {"score": "best_return", "env_steps": "env_steps", "seconds": "seconds", "seed": "seed"}
 
 

@@ -48,7 +48,8 @@ class Selection:
     """The buttons above the table."""
 
     def __init__(self, site: Site, refresh: Callable[[], Awaitable[None]]) -> None:
-        self._site, self._refresh = site, refresh
+        self._site = site
+        self._refresh = refresh
         self._chosen: list[str] = []
         self._buttons = [
             self._button("compare_arrows", "Compare", self._compare),

@@ -109,11 +109,14 @@ class RunSeries:
             return True
 
     def _read(self, reader: BucketReader, wanted: list[str]) -> None:
-        newest, session = reader.newest(), read_record(self._paths.status).get("sessions")
+        newest = reader.newest()
+        session = read_record(self._paths.status).get("sessions")
         width = _width(newest)
         if width != self._width or newest < self.newest or session != self._session:
             self._forget(width)  # longer than before, or cut back by a session that goes on
-        self.newest, self._session, self.names = newest, session, reader.names()
+        self.newest = newest
+        self._session = session
+        self.names = reader.names()
         starts: dict[int, list[str]] = {}
         for name in wanted:
             starts.setdefault(self._first_open(name), []).append(name)
@@ -149,9 +152,11 @@ class RunSeries:
     def trace(self, name: str, axis: str) -> Trace:
         """A metric where it was measured; empty where it never was."""
         with self._lock:
-            cells, clock = self._values.get(name), self._clocks[axis]
+            cells = self._values.get(name)
+            clock = self._clocks[axis]
             if cells is None and self._first_look is not None:
-                cells, clock = self._first_look.values.get(name), self._first_look.clocks[axis]
+                cells = self._first_look.values.get(name)
+                clock = self._first_look.clocks[axis]
             if cells is None or not len(cells):
                 return _NOTHING
             measured = np.isfinite(cells[:, 0])

@@ -21,7 +21,8 @@ class RunView:
     """What the panels of a run's page share."""
 
     def __init__(self, paths: RunPaths, series: RunSeries) -> None:
-        self.paths, self.series = paths, series
+        self.paths = paths
+        self.series = series
         self._settings: Mapping[str, Any] | None = None
         self._limits: tuple[Stamp, dict[str, Limits]] = (), {}
 
@@ -72,9 +73,16 @@ class RunView:
         """Changes when anything but the metrics does."""
         paths = self.paths
         return stamp(
-            paths.status, paths.alerts, paths.root / "steering.json", paths.log, paths.videos, paths.checkpoints,
-            paths.report, paths.tags, paths.lock,
-        )  # fmt: skip
+            paths.status,
+            paths.alerts,
+            paths.root / "steering.json",
+            paths.log,
+            paths.videos,
+            paths.checkpoints,
+            paths.report,
+            paths.tags,
+            paths.lock,
+        )
 
 
 def read_alerts(paths: RunPaths) -> list[Alert]:

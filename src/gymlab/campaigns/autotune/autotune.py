@@ -31,10 +31,16 @@ from gymlab.runs.status import now
 FILE = "autotune.json"
 # Sick policies take long to evaluate, and rungs have evaluations of their own.
 MANNER = (*QUIET, "eval.every=25%")
-SEARCH_SEEDS, CHOICE_SEEDS, FRESH_SEED = (0,), (1, 2), 9000  # no run of one stage is seen in another
+SEARCH_SEEDS = (0,)  # no run of one stage is seen in another
+CHOICE_SEEDS = (1, 2)
+FRESH_SEED = 9000
 CANDIDATES = 3
-SEARCH_SHARE, CHOICE_SHARE, CONFIRM_SHARE = 0.45, 0.15, 0.35  # of the time; what is left is for starting up
-LEAST_FRESH, MOST_FRESH, USUAL_FRESH = 5, 10, 5  # with fewer one lucky seed hides any difference
+SEARCH_SHARE = 0.45  # of the time; what is left is for starting up
+CHOICE_SHARE = 0.15
+CONFIRM_SHARE = 0.35
+LEAST_FRESH = 5  # with fewer one lucky seed hides any difference
+MOST_FRESH = 10
+USUAL_FRESH = 5
 _SEARCH_ENDS = SEARCH_SHARE + 0.03  # measuring has taken its time too
 START_SECONDS = 12.0  # a confirming run's start, compilation and scoring
 _CAUTION = 0.7  # of the speed measured: trials compile, evaluate, wait for each other and may have more epochs
@@ -105,7 +111,8 @@ def read_state(runs_root: Path, name: str) -> State | None:
 def asked(known: State, wanted: State) -> State:
     """What is known, where it was asked for in the same way."""
     for key in ("reference", "overrides", "seconds", "seed", "given"):
-        before, after = getattr(known, key), getattr(wanted, key)
+        before = getattr(known, key)
+        after = getattr(wanted, key)
         if before != after:
             raise UserError(f"autotune '{known.name}' exists with another {key} ({before}): choose another --name")
     return known
@@ -113,7 +120,8 @@ def asked(known: State, wanted: State) -> State:
 
 def decide(state: State, recipe: Recipe, speed: float) -> State:
     """How long runs are and how many trials there are, from the time there is and the speed that was measured."""
-    rollout, most = recipe.n_envs * recipe.n_steps, budget_env_steps(recipe)
+    rollout = recipe.n_envs * recipe.n_steps
+    most = budget_env_steps(recipe)
     capacity = state.seconds * state.workers * speed * _CAUTION  # env steps in all
     starts = USUAL_FRESH * 2 * START_SECONDS * speed
     fits = (capacity * CONFIRM_SHARE - starts) / (USUAL_FRESH * 2)
@@ -223,7 +231,8 @@ class Watchmaker:
     """Counts the time of this session on top of what others have spent."""
 
     def __init__(self, before: float) -> None:
-        self._before, self._began = before, time.monotonic()
+        self._before = before
+        self._began = time.monotonic()
 
     @property
     def spent(self) -> float:

@@ -27,7 +27,8 @@ def space_of(recipe: Recipe, seconds: float) -> tuple[str, ...]:
     What is compiled in has two values only, and comes in where there is time: each of those settings doubles the
     number of programs to compile.
     """
-    name, settings = recipe.algorithm.name, recipe.algorithm.settings
+    name = recipe.algorithm.name
+    settings = recipe.algorithm.settings
     rate = settings.learning_rate
     shape = "lin_" if isinstance(rate, Schedule) and str(rate.written).startswith("lin_") else ""
     texts = [f"{name}.learning_rate={shape}log:{_RATE[0]:g}..{_RATE[1]:g}"]

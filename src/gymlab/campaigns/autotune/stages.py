@@ -51,8 +51,11 @@ class Stages:
     """One session of an autotune, up to its choice."""
 
     def __init__(self, runs_root: Path, state: State, output: str, say: Callable[[str], None]) -> None:
-        self.state, self.clock = state, Watchmaker(state.spent)
-        self._root, self._output, self._say = runs_root, output, say
+        self.state = state
+        self.clock = Watchmaker(state.spent)
+        self._root = runs_root
+        self._output = output
+        self._say = say
 
     def run(self, command: tuple[str, ...]) -> State:
         """To the tuned settings; Interrupted on a signal, and the same again goes on."""
@@ -74,7 +77,8 @@ class Stages:
         """What the state has of the choice."""
         if not self.state.candidates:
             return {"chosen": ()}
-        before, runs = self.clock.spent, len(self.state.candidates) * len(CHOICE_SEEDS)
+        before = self.clock.spent
+        runs = len(self.state.candidates) * len(CHOICE_SEEDS)
         rows = self._do(choice_plan(self.state, recipe), pool, lambda: False)
         return {"chosen": choose(rows), "pace": (self.clock.spent - before) * self.state.workers / runs}
 
@@ -84,7 +88,8 @@ class Stages:
 
     def _decide(self, pool: Pool) -> None:
         """How much there is to do: as the user says, or by the time there is."""
-        recipe, (env_steps, trials, _) = tuned_recipe(self.state), self.state.given
+        recipe = tuned_recipe(self.state)
+        (env_steps, trials, _) = self.state.given
         if env_steps is not None and trials is not None:
             self._keep(settle(self.state, recipe, env_steps, trials))
         else:
@@ -119,10 +124,12 @@ class Stages:
 
     def _measure(self, pool: Pool) -> float:
         """env_steps a second of a worker whose program is compiled, evaluation included, while all are busy."""
-        recipe, folder = tuned_recipe(self.state), sweep_folder(self._root, self.state.name) / "pace"
+        recipe = tuned_recipe(self.state)
+        folder = sweep_folder(self._root, self.state.name) / "pace"
         shutil.rmtree(folder, ignore_errors=True)
         text = _short(recipe)
-        speeds, reasons = [], []
+        speeds = []
+        reasons = []
         with watch_signals(pool.stop) as interrupts:
             for number in range(2 * pool.size):
                 pool.submit(

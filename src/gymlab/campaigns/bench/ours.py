@@ -33,7 +33,8 @@ def train(arguments: Sequence[str], cache: Path) -> Measured:
             rows = reader.read(["env_steps", "seconds", "time/evaluate"])
     result = json.loads(followed.lines[-1][1])
     evaluating = [0.0 if math.isnan(value) else value for value in rows["time/evaluate"].tolist()]
-    steps, seconds = rows["env_steps"], rows["seconds"]
+    steps = rows["env_steps"]
+    seconds = rows["seconds"]
     spent = seconds[-1] - seconds[0] - sum(evaluating[:-1])
     lines = followed.lines
     return {

@@ -17,11 +17,17 @@ from gymlab.recipes.schema import Recipe
 
 SCRIPT = Path(__file__).with_name("peer_script.py")
 _NAMES = {
-    "learning_rate": "learning_rate", "gamma": "gamma", "entropy_coef": "ent_coef", "value_coef": "vf_coef",
-    "max_grad_norm": "max_grad_norm", "gae_lambda": "gae_lambda", "clip_range": "clip_range",
-    "epochs": "n_epochs", "normalize_advantage": "normalize_advantage",
+    "learning_rate": "learning_rate",
+    "gamma": "gamma",
+    "entropy_coef": "ent_coef",
+    "value_coef": "vf_coef",
+    "max_grad_norm": "max_grad_norm",
+    "gae_lambda": "gae_lambda",
+    "clip_range": "clip_range",
+    "epochs": "n_epochs",
+    "normalize_advantage": "normalize_advantage",
     "target_kl": "target_kl",
-}  # fmt: skip
+}
 _SCHEDULED = ("learning_rate", "clip_range")  # what the peer takes as a function
 
 
@@ -61,7 +67,8 @@ def same_work(recipe: Recipe, steps: int) -> Work:
 
 def _missing(recipe: Recipe) -> list[str]:
     """What of a recipe the script has no words for."""
-    chosen, normalize = recipe.algorithm, recipe.normalize
+    chosen = recipe.algorithm
+    normalize = recipe.normalize
     found = {
         f"algorithm {chosen.name}": chosen.name != "ppo",
         "env.wrappers": bool(recipe.env.wrappers),

@@ -21,7 +21,8 @@ def environments() -> Any:
     from stable_baselines3.common.env_util import make_atari_env, make_vec_env
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
 
-    env, n_envs = WORK["env"], WORK["n_envs"]
+    env = WORK["env"]
+    n_envs = WORK["n_envs"]
     kind = SubprocVecEnv if WORK["processes"] else DummyVecEnv
     if not WORK["pictures"]:
         return make_vec_env(env, n_envs=n_envs, seed=0, vec_env_cls=kind)

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from gymlab.campaigns.bench.ours import Measured
 
 COLUMNS = {
-    "steps_per_second": ("env steps/s", ",.0f"), "first_update_seconds": ("first update, s", ".1f"),
-    "exit_seconds": ("last evaluation to end, s", ".2f"), "evaluation_seconds": ("evaluating, s", ".1f"),
-    "whole_process_seconds": ("whole process, s", ".1f"), "peak_mb": ("peak MB", ",.0f"),
-}  # fmt: skip
+    "steps_per_second": ("env steps/s", ",.0f"),
+    "first_update_seconds": ("first update, s", ".1f"),
+    "exit_seconds": ("last evaluation to end, s", ".2f"),
+    "evaluation_seconds": ("evaluating, s", ".1f"),
+    "whole_process_seconds": ("whole process, s", ".1f"),
+    "peak_mb": ("peak MB", ",.0f"),
+}
 
 
 def middle(repeats: Sequence[Measured], key: str) -> float | None:
@@ -24,8 +27,10 @@ def lines(measured: Mapping[str, Sequence[Measured]]) -> list[str]:
     """A row per system."""
     names = list(measured)
     width = max(len(name) for name in names) + 2
-    head = " " * width + "".join(f"{title:>27}" if key == "steps_per_second" else f"{title:>{len(title) + 2}}"
-                                 for key, (title, _) in COLUMNS.items())  # fmt: skip
+    head = " " * width + "".join(
+        f"{title:>27}" if key == "steps_per_second" else f"{title:>{len(title) + 2}}"
+        for key, (title, _) in COLUMNS.items()
+    )
     rows = [head]
     for name in names:
         row = f"{name:<{width}}"

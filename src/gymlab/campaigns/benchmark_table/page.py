@@ -11,7 +11,8 @@ from gymlab.campaigns.references import Reference, data, scores_of
 from gymlab.reports.sections import table
 from gymlab.runs import files
 
-PAGE, PICTURES = Path("docs/results.md"), Path("docs/images/results")
+PAGE = Path("docs/results.md")
+PICTURES = Path("docs/images/results")
 _ABOUT = """\
 <!-- Written by `gymlab results show --write` from results/: edit the plan, not this page. -->
 
@@ -51,7 +52,8 @@ def page(lines: Sequence[Line]) -> str:
 
 def others(line: Line) -> list[Reference]:
     """What others published on the same env, by default with the same algorithm."""
-    env, algorithm = line.row.recipe.partition(":")[0], _algorithm(line)
+    env = line.row.recipe.partition(":")[0]
+    algorithm = _algorithm(line)
     if line.row.references is not None:
         return [ref for ref in scores_of(env) if f"{ref.system} {ref.algorithm}" in line.row.references]
     return scores_of(env, algorithm)
@@ -75,7 +77,8 @@ def _linked(line: Line) -> str:
 
 
 def _section(line: Line) -> str:
-    row, records = line.row, line.records
+    row = line.row
+    records = line.records
     first = records[0]
     told = [f"## {row.title}", *([row.note] if row.note else [])]
     told.append(f"![learning curves]({(PICTURES / f'{row.slug}.png').relative_to(PAGE.parent).as_posix()})")

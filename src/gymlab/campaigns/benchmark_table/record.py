@@ -74,9 +74,12 @@ class Record(BaseModel):
 def make_record(paths: RunPaths, trial: Trial | None, said: Mapping[str, Any]) -> Record:
     """The record of a run that ended, with what `gymlab eval --json` said of it."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[])
-    manifest, clock, score = facts.manifest, facts.clock, facts.score
+    manifest = facts.manifest
+    clock = facts.clock
+    score = facts.score
     seed = int(manifest["seed"])
-    git, versions = manifest.get("git") or {}, manifest.get("versions") or {}
+    git = manifest.get("git") or {}
+    versions = manifest.get("versions") or {}
     dirty = "+" if git.get("dirty") else ""
     words = trial.words() if trial is not None else None
     episodes = int(said["eval"]["greedy"]["n"])
@@ -112,7 +115,8 @@ _MODES = ("greedy", "sampled")
 
 
 def _curve(facts: Facts) -> tuple[tuple[int, float], ...]:
-    at, returns = facts.measured.evaluations.env_steps, facts.measured.evaluations.returns
+    at = facts.measured.evaluations.env_steps
+    returns = facts.measured.evaluations.returns
     step = max(1, -(-len(at) // _POINTS))
     places = sorted({*range(0, len(at), step), *([len(at) - 1] if len(at) else [])})
     return tuple((int(at[place]), float(f"{returns[place]:.6g}")) for place in places)

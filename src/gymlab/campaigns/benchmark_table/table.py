@@ -108,7 +108,8 @@ HEAD = ("recipe", "mark", "score", "sampled", "solved", "to threshold", "env ste
 
 def cells(line: Line) -> tuple[str, ...]:
     """A line for people, in the order of HEAD."""
-    row, records = line.row, line.records
+    row = line.row
+    records = line.records
     reached = line.steps_to_threshold
     return (
         row.title,

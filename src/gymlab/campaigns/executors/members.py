@@ -38,7 +38,8 @@ def last_report(task: Task, train: Callable[[], Result]) -> Report:
 
 def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] | None = None) -> Result:
     """A new run, or one that goes on, as `gymlab train` and `gymlab resume` have them. Evaluation may use `cores`."""
-    root, trackers = Path(task.runs_root), Trackers(task.wandb, task.tensorboard)
+    root = Path(task.runs_root)
+    trackers = Trackers(task.wandb, task.tensorboard)
     leash = Leash(task.pause_at, stop_sick=task.stop_sick)
 
     def announce(parts: Parts, notes: list[str]) -> None:
@@ -58,9 +59,17 @@ def session(task: Task, reporter: Reporter, make: Make, cores: tuple[int, ...] |
         return start.resume(RunPaths(root / task.run_id), how, watchers=[reporter, leash], announce=announce, make=make)
     register(task.registered)
     options = Options(
-        task.seed, task.run_id, task.full_budget, task.tags, task.group, task.note, task.command,
-        solved_at_source=task.solved_at_source, trackers=trackers, evaluator_cores=cores,
-    )  # fmt: skip
+        task.seed,
+        task.run_id,
+        task.full_budget,
+        task.tags,
+        task.group,
+        task.note,
+        task.command,
+        solved_at_source=task.solved_at_source,
+        trackers=trackers,
+        evaluator_cores=cores,
+    )
     return start.train(
         read_run_text(task.recipe),
         options,

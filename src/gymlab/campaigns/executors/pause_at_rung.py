@@ -20,7 +20,8 @@ class Leash(Feature):
     name = "leash"
 
     def __init__(self, pause_at: int | None, *, stop_sick: bool) -> None:
-        self._pause_at, self._stop_sick = pause_at, stop_sick
+        self._pause_at = pause_at
+        self._stop_sick = stop_sick
         self._last_update: int | None = None
         self._asked = False
 

@@ -93,8 +93,10 @@ class Pool:
         yield report
 
     def _died(self, number: int) -> Iterator[Report]:
-        child, place = self._children.pop(number), self._places.pop(number)
-        task, told = self._under_way.pop(number, None), child.last_words()
+        child = self._children.pop(number)
+        place = self._places.pop(number)
+        task = self._under_way.pop(number, None)
+        told = child.last_words()
         child.end(0)
         self._deaths[place] += 1
         if task is not None:

@@ -96,7 +96,8 @@ class Interrupted(Exception):
 
     def __init__(self, done: list[Outcome], number: int) -> None:
         super().__init__("interrupted")
-        self.done, self.exit_code = done, 128 + number
+        self.done = done
+        self.exit_code = 128 + number
 
 
 def perform(jobs: Sequence[Job], *, width: int, watch: Watch) -> list[Outcome]:
@@ -159,7 +160,8 @@ def _advance(crew: _Crew, slot: _Slot) -> None:
 
 
 def _end(crew: _Crew, slot: _Slot, outcome: Outcome | None) -> None:
-    slot.job, slot.phase = None, "train"
+    slot.job = None
+    slot.phase = "train"
     if outcome is not None:
         crew.done.append(outcome)
         crew.watch.ended(outcome)
@@ -172,9 +174,12 @@ def _start(slot: _Slot, job: Job, phase: Phase) -> None:
     # A session of its own: a key pressed at the terminal is for us, and we pass on what it means.
     slot.process = subprocess.Popen(
         [sys.executable, "-P", "-m", "gymlab", *_words(job, phase)],
-        stdin=subprocess.DEVNULL, stdout=slot.output, stderr=subprocess.STDOUT, env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=slot.output,
+        stderr=subprocess.STDOUT,
+        env=environment,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def _words(job: Job, phase: Phase) -> list[str]:

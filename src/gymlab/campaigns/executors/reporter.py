@@ -23,8 +23,11 @@ class Reporter(Feature):
     name = "reporter"
 
     def __init__(self, member: int, tell: Tell, solved_by: str = "greedy") -> None:
-        self._member, self._tell, self._solved_by = member, tell, solved_by
-        self._at, self._from = 0.0, Clock()
+        self._member = member
+        self._tell = tell
+        self._solved_by = solved_by
+        self._at = 0.0
+        self._from = Clock()
         self._control: Control | None = None
         self._stop: str | None = None
 
@@ -40,7 +43,9 @@ class Reporter(Feature):
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):
-            self._control, self._from, self._at = control, event.clock, time.monotonic()
+            self._control = control
+            self._from = event.clock
+            self._at = time.monotonic()
             if self._stop is not None:
                 control.request_stop(self._stop, unfinished=True)
         elif isinstance(event, Updated) and time.monotonic() - self._at >= REPORT_SECONDS:

@@ -28,8 +28,10 @@ class Together:
     """As a pool: reports come out until every member has had its last word."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks, self._turn = tasks, threading.Lock()
-        self._table, self._kept = Lockstep(len(tasks), self._turn), Kept()
+        self._tasks = tasks
+        self._turn = threading.Lock()
+        self._table = Lockstep(len(tasks), self._turn)
+        self._kept = Kept()
         self._examiners = Examiners(min(len(tasks), usable_cores()))
         self._heard: queue.Queue[Report] = queue.Queue()
         self._reporters = [Reporter(task.number, self._heard.put) for task in tasks]
@@ -75,7 +77,8 @@ class Together:
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
                 )
             parts.program = self._table.seat(seat, parts.program, parts.looks)
-            parts.together, parts.examiners = len(self._tasks), self._examiners
+            parts.together = len(self._tasks)
+            parts.examiners = self._examiners
             if parts.together > MOST_TOGETHER and recipe.video.clips:
                 parts.notes.append(
                     f"more than {MOST_TOGETHER} runs together are not filmed: `gymlab video RUN` does it"

@@ -28,7 +28,8 @@ _NOTED_SECONDS = 0.01  # between looks at the queue
 def main(runs_root: str, job_id: str) -> int:
     """Do the job; its exit code."""
     queue = Queue(Path(runs_root))
-    job, lock = _noted(queue, job_id, int(os.environ.pop(PARENT))), int(os.environ.pop(DESCRIPTOR))
+    job = _noted(queue, job_id, int(os.environ.pop(PARENT)))
+    lock = int(os.environ.pop(DESCRIPTOR))
     if job is None:
         os.close(lock)
         ensure_runner(queue)  # for which it still waits

@@ -38,9 +38,14 @@ def ensure_runner(queue: Queue) -> None:
     fd = open_append(queue.runner_log)
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gymlab", "queue", "run"], stdin=subprocess.DEVNULL, stdout=fd, stderr=fd,
-            start_new_session=True, env={**os.environ, "GYMLAB_RUNS": str(queue.root)}, cwd=queue.root,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "gymlab", "queue", "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=fd,
+            stderr=fd,
+            start_new_session=True,
+            env={**os.environ, "GYMLAB_RUNS": str(queue.root)},
+            cwd=queue.root,
+        )
         _started[queue.root] = child.pid
         child.returncode = 0  # it outlives us, and Popen need not warn of that
     finally:
@@ -182,9 +187,14 @@ def start_process(queue: Queue, job: Job) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "gymlab.campaigns.queue.job_process", str(queue.root), job.id],
-                cwd=_folder(job), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,),
+                cwd=_folder(job),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(lock,),
                 env={**os.environ, "GYMLAB_RUNS": str(queue.root), DESCRIPTOR: str(lock), PARENT: str(os.getpid())},
-            )  # fmt: skip
+            )
         finally:
             os.close(log)
     finally:

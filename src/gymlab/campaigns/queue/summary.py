@@ -33,7 +33,8 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
     rows = [("job", "state", "what", "env_steps", "best return", "solved", "time", "")]
     for job in jobs:
         run = facts(root, job)["run"] or {}
-        steps, best = run.get("env_steps"), run.get("best_return")
+        steps = run.get("env_steps")
+        best = run.get("best_return")
         rows.append(
             (
                 job.id,

@@ -60,7 +60,8 @@ def read_tasks(path: Path) -> list[Train | Command | Agent]:
     problems.raise_any()
     if not isinstance(root.value, list) or not root.value:
         raise UserError(f"{path}: expected a list of tasks such as `- smoke: all`")
-    tasks, faults = [], []
+    tasks = []
+    faults = []
     for node in root.value:
         try:
             tasks.append(_task(node))

@@ -106,9 +106,7 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
     from gymlab.session.start import Continuation, resume
 
     notes: list[str] = []
-    result = resume(
-        paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, told: notes.extend(told)
-    )  # fmt: skip
+    result = resume(paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, told: notes.extend(told))
     whole, again = (load_checkpoint(p, "last") for p in (paths, RunPaths(result.run_dir)))
     if whole.path.name != again.path.name:
         raise RunError(f"the resumed run ended at {again.path.name} env_steps, not at {whole.path.name}")
@@ -123,7 +121,8 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
     if differ:
         raise RunError(f"the resumed run differs from the whole one in {len(differ)} tensors: {', '.join(differ[:5])}")
     assert result.evaluated is not None
-    ours, theirs = evaluated.evaluation, result.evaluated.evaluation
+    ours = evaluated.evaluation
+    theirs = result.evaluated.evaluation
     if ours != theirs:
         raise RunError(f"the same policy was evaluated otherwise: {ours.as_json()}, then {theirs.as_json()}")
     return "exact"
@@ -164,7 +163,8 @@ def main(reference: str, folder: str) -> None:
     from gymlab.process.child import own_stdout
 
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
-    out, passed = own_stdout(), []
+    out = own_stdout()
+    passed = []
 
     def say(**told: Any) -> None:
         print(json.dumps(told), file=out, flush=True)

@@ -49,7 +49,8 @@ class Crew:
 
     def __init__(self, candidates: Sequence[Candidate], jobs: int, timeout: float) -> None:
         self.verdicts = [Verdict(found.reference, found.family) for found in candidates]
-        self._timeout, self._pool = timeout, ThreadPoolExecutor(jobs)
+        self._timeout = timeout
+        self._pool = ThreadPoolExecutor(jobs)
         self._over: queue.Queue[Verdict] = queue.Queue()
         self._running: set[subprocess.Popen[str]] = set()
         self._leaving = threading.Event()
@@ -91,8 +92,12 @@ class Crew:
         with tempfile.TemporaryDirectory(prefix="gymlab-smoke-") as folder, tempfile.TemporaryFile() as words:
             process = subprocess.Popen(
                 [sys.executable, "-m", "gymlab.campaigns.smoke.check_recipe", verdict.recipe, folder],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=child_environ(), text=True,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=words,
+                env=child_environ(),
+                text=True,
+            )
             self._running.add(process)
             if self._leaving.is_set():
                 process.kill()
@@ -117,7 +122,8 @@ class Crew:
             if "stage" in told:
                 verdict.stages[told["stage"]] = told["how"]
             elif "skipped" in told:
-                verdict.status, verdict.reason = "skipped", told["skipped"]
+                verdict.status = "skipped"
+                verdict.reason = told["skipped"]
             elif "failed" in told:
                 _fail(verdict, told["failed"])
             else:
@@ -126,7 +132,8 @@ class Crew:
 
 
 def _fail(verdict: Verdict, reason: str) -> None:
-    verdict.reason, verdict.status = reason, "failed"
+    verdict.reason = reason
+    verdict.status = "failed"
     verdict.reproduce = f"gymlab smoke {shlex.quote(verdict.recipe)}"
 
 

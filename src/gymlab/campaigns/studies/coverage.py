@@ -85,7 +85,8 @@ class _Watch:
         self._last = features(step.obs)
 
     def take(self) -> Seen:
-        steps, self._steps = self._steps, []
+        steps = self._steps
+        self._steps = []
         return Seen(*(np.stack(parts) for parts in zip(*steps, strict=True)))
 
 
@@ -99,7 +100,8 @@ class Grid:
     """Cuts the range of the states seen into cells. Whole numbers and wide observations are their own cells."""
 
     def __init__(self, states: np.ndarray) -> None:
-        self._low, high = states.min(0), states.max(0)
+        self._low = states.min(0)
+        high = states.max(0)
         self._width = np.where(high > self._low, high - self._low, 1.0)
         self._exact = states.shape[1] > MOST_BINNED or bool((states == np.round(states)).all())
         self.visits = self._laid_out(states)
@@ -124,7 +126,8 @@ class Grid:
 
 def overlap(rollout: int, seen: Seen, grid: Grid, so_far: int) -> Overlap:
     """Compare the envs of one rollout."""
-    cells, after = grid.cells(seen.before), grid.cells(seen.after)
+    cells = grid.cells(seen.before)
+    after = grid.cells(seen.after)
     n = cells.shape[1]
     visited = [set(cells[:, env]) for env in range(n)]
     everything = set().union(*visited)
@@ -133,10 +136,16 @@ def overlap(rollout: int, seen: Seen, grid: Grid, so_far: int) -> Overlap:
     compared = visited[:_ENVS_COMPARED]
     pairs = [len(a & b) / len(a | b) for i, a in enumerate(compared) for b in compared[:i]]
     return Overlap(
-        rollout, len(everything), of_one, len(everything) / of_one, float((counts > 1).mean()),
-        float(np.mean(pairs)) if pairs else 0.0, _new_transitions(cells, seen.action, after), *_nearest(seen.before),
+        rollout,
+        len(everything),
+        of_one,
+        len(everything) / of_one,
+        float((counts > 1).mean()),
+        float(np.mean(pairs)) if pairs else 0.0,
+        _new_transitions(cells, seen.action, after),
+        *_nearest(seen.before),
         so_far,
-    )  # fmt: skip
+    )
 
 
 def _new_transitions(cells: np.ndarray, actions: np.ndarray, after: np.ndarray) -> float:
@@ -154,9 +163,11 @@ def _nearest(states: np.ndarray) -> tuple[float, float]:
     steps, n = states.shape[:2]
     picked = np.linspace(0, steps - 1, min(steps, _SAMPLED)).astype(int)
     scaled = states[picked, : min(n, _ENVS_COMPARED)] / np.maximum(states.reshape(-1, states.shape[-1]).std(0), 1e-12)
-    own, other = [], []
+    own = []
+    other = []
     for env in range(scaled.shape[1]):
-        mine, theirs = scaled[:, env], np.delete(scaled, env, axis=1)
+        mine = scaled[:, env]
+        theirs = np.delete(scaled, env, axis=1)
         inner = _distances(mine, mine)
         np.fill_diagonal(inner, np.inf)
         own.append(inner.min(1).mean())

@@ -37,7 +37,9 @@ class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """`fixed`: every episode has the first one's seed."""
         RecordConstructorArgs.__init__(self, seed=seed, fixed=fixed)
         gymnasium.Wrapper.__init__(self, env)
-        self._seed, self._fixed, self._episode = seed, fixed, 0
+        self._seed = seed
+        self._fixed = fixed
+        self._episode = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         del seed
@@ -95,11 +97,14 @@ def compare(trained: Sequence[Trained]) -> list[Comparison]:
 
     return [
         Comparison(
-            arm, estimate(figures(arm, "final")), estimate(figures(arm, "on_the_way")), gain(arm, "final"),
+            arm,
+            estimate(figures(arm, "final")),
+            estimate(figures(arm, "on_the_way")),
+            gain(arm, "final"),
             gain(arm, "on_the_way"),
         )
         for arm in arms
-    ]  # fmt: skip
+    ]
 
 
 def _trained(recipe: Recipe, arm: str, seed: int, folder: Path) -> Trained:

@@ -124,5 +124,6 @@ def parse_plan(record: Any, where: str) -> Plan:
 def changed(known: Plan, wanted: Plan) -> list[str]:
     """What a plan of the same name has differently: such a sweep is another one."""
     beside = {"created", "versions"}
-    before, after = known.model_dump(exclude=beside), wanted.model_dump(exclude=beside)
+    before = known.model_dump(exclude=beside)
+    after = wanted.model_dump(exclude=beside)
     return [key for key in before if before[key] != after[key]]

@@ -35,7 +35,8 @@ def importances(ledger: Ledger) -> dict[str, float]:
 
 def draw(ledger: Ledger, dpi: int = 150) -> bytes:
     """A PNG: importances first, then a slice for each setting."""
-    space, rows = ledger.plan.dimensions, [row for row in ledger.rows() if row.value is not None and row.params]
+    space = ledger.plan.dimensions
+    rows = [row for row in ledger.rows() if row.value is not None and row.params]
     if not rows:
         raise UserError(f"sweep '{ledger.plan.name}' has no scored trial yet: gymlab sweep status {ledger.plan.name}")
     count = len(space) + 1

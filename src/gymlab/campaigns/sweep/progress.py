@@ -21,7 +21,8 @@ class Lines:
     """One line when a trial has ended."""
 
     def __init__(self, plan: Plan, *, quiet: bool) -> None:
-        self._plan, self._quiet = plan, quiet
+        self._plan = plan
+        self._quiet = quiet
         self._told: set[int] | None = None
 
     def rows(self, rows: list[Row]) -> None:
@@ -50,7 +51,9 @@ class Table:
     """The trials under way and the best so far, drawn anew a few times a second."""
 
     def __init__(self, plan: Plan, live: Any) -> None:
-        self._plan, self._live, self._drawn = plan, live, 0.0
+        self._plan = plan
+        self._live = live
+        self._drawn = 0.0
         self._rows: list[Row] = []
         self._seen: dict[tuple[int, int], dict[str, Any]] = {}
 

@@ -53,7 +53,9 @@ class Driver:
     """One process of a sweep, until every trial has ended."""
 
     def __init__(self, runs_root: Path, ledger: Ledger, watch: Watch, command: tuple[str, ...]) -> None:
-        self.ledger, self.plan, self._watch = ledger, ledger.plan, watch
+        self.ledger = ledger
+        self.plan = ledger.plan
+        self._watch = watch
         self._tasks = Tasks(runs_root, self.plan, command)
         self._suggester = Suggester(self.plan)
         self._mine: dict[int, _Trial] = {}
@@ -91,14 +93,16 @@ class Driver:
 
     def _over(self) -> bool:
         """Every trial has ended or, where no more are begun, is nobody's."""
-        rows, late = self.ledger.rows(), self.until()
+        rows = self.ledger.rows()
+        late = self.until()
         if late:
             return all(row.ended or row.state == "waiting" or is_gone(row.owner) for row in rows)
         return len(rows) >= self.plan.trials and all(row.ended for row in rows)
 
     def _hear(self, report: Report, pool: Pool | None) -> None:
         index, place = divmod(report.member, _STRIDE)
-        trial, seed = self._mine[index], self.plan.seeds[place]
+        trial = self._mine[index]
+        seed = self.plan.seeds[place]
         self._watch.report(index, seed, report)
         if not isinstance(report, ENDS):
             return
@@ -138,7 +142,8 @@ class Driver:
                     why = "given up" if decision == "give up" else "time was up"
                     self._end(trial, "pruned", f"{why} at {self.plan.rungs[trial.rung]} env_steps")
                 elif decision == "go on":
-                    trial.waits, trial.rung = False, trial.rung + 1
+                    trial.waits = False
+                    trial.rung = trial.rung + 1
                     return trial
         if self.until():
             return None
@@ -168,7 +173,8 @@ class Driver:
 
     def _leg(self, trial: _Trial) -> list[Task]:
         """The tasks that bring a trial to its next rung; where its runs are there already, it goes on at once."""
-        plan, index = self.plan, trial.row.index
+        plan = self.plan
+        index = trial.row.index
         try:
             self._tasks.recipe(trial.row)
         except UserError as error:
@@ -214,7 +220,8 @@ class Driver:
 
     def _end(self, trial: _Trial, state: State, reason: str) -> None:
         """The last word: of a finished trial the score of its runs, of a pruned one what it had at its last rung."""
-        seeds, value = self.plan.seeds, None
+        seeds = self.plan.seeds
+        value = None
         every = [standing(self._tasks.paths(trial.row, seed), None) for seed in seeds]
         facts = {
             "scores": [each.score for each in every] if state == "finished" else [],

@@ -116,7 +116,8 @@ def _choices(key: str, written: str) -> Dimension:
 
 def _split(written: str) -> Iterator[str]:
     """At commas, but not at those inside brackets: `[64,64],[256,256]` is two values."""
-    depth, begin = 0, 0
+    depth = 0
+    begin = 0
     for place, sign in enumerate(written):
         depth += (sign in "[{(") - (sign in "]})")
         if sign == "," and depth == 0:

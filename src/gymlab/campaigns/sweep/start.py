@@ -34,7 +34,8 @@ from gymlab.session.signals import watch_signals
 QUIET = ("eval.mode=sync", "video.clips=[]")
 MOST_TRIALS = 10_000
 _DEFAULT_TRIALS = 20
-_ROUND, _BRACKET = 4, 9  # trials of a round; with halving, so that one in nine comes to the end
+_ROUND = 4  # trials of a round; with halving, so that one in nine comes to the end
+_BRACKET = 9
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class _JournalLock:
     """
 
     def __init__(self, journal: Path) -> None:
-        self._journal, self._fd = journal, -1
+        self._journal = journal
+        self._fd = -1
 
     def acquire(self) -> bool:
         self._fd = platform.open_lock(self._journal.with_suffix(".lock"))

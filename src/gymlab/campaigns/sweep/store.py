@@ -23,17 +23,25 @@ from gymlab.runs import platform
 from gymlab.runs.locks import Owner, waiting_lock
 from gymlab.runs.status import now
 
-_PLAN, _INDEX, _OVERRIDES, _OWNER = "gymlab_plan", "index", "overrides", "owner"
+_PLAN = "gymlab_plan"
+_INDEX = "index"
+_OVERRIDES = "overrides"
+_OWNER = "owner"
 _STATES: dict[str, State] = {
-    "WAITING": "waiting", "RUNNING": "running", "COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed",
-}  # fmt: skip
+    "WAITING": "waiting",
+    "RUNNING": "running",
+    "COMPLETE": "finished",
+    "PRUNED": "pruned",
+    "FAIL": "failed",
+}
 
 
 class Ledger:
     """A sweep's study. Every process that takes part has one."""
 
     def __init__(self, runs_root: Path, plan: Plan) -> None:
-        self.plan, self.folder = plan, sweep_folder(runs_root, plan.name)
+        self.plan = plan
+        self.folder = sweep_folder(runs_root, plan.name)
         self.me = Owner.me()
         self._lock = self.folder / "lock"
         self._distributions = {dimension.key: dimension.distribution() for dimension in plan.dimensions}
@@ -145,7 +153,8 @@ def join_ledger(runs_root: Path, name: str, url: str | None) -> Ledger:
 
 
 def _row(index: int, trial: Any) -> Row:
-    attrs, owner = trial.user_attrs, trial.user_attrs.get(_OWNER)
+    attrs = trial.user_attrs
+    owner = trial.user_attrs.get(_OWNER)
     return Row(
         index,
         trial._trial_id,

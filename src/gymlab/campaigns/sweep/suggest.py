@@ -26,7 +26,8 @@ class Suggester:
     """Draws the trials of one plan, in order."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._space = plan, plan.dimensions
+        self._plan = plan
+        self._space = plan.dimensions
         self._drawn: list[dict[str, Value]] = []
         self._asked: list[Any] = []
         self._told = 0  # trials of the sampler, by number, whose outcome it knows
@@ -38,7 +39,8 @@ class Suggester:
 
     def params(self, index: int, rows: Sequence[Row]) -> dict[str, Value]:
         """The settings of a trial; all trials of the rounds before its own must have ended."""
-        plan, skipped = self._plan, len(self._plan.first)
+        plan = self._plan
+        skipped = len(self._plan.first)
         if index < skipped:
             return {}
         while len(self._drawn) <= index - skipped:

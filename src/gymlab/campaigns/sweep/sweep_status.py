@@ -82,7 +82,8 @@ def table(plan: Plan, rows: Sequence[Row], most: int = _SHOWN) -> list[str]:
     width = max([len(name) for name in names], default=0)
     lines = [f"  {'trial':>5}  {'settings':{width}}  {'state':9} {'score':>9}  95 % interval" if shown else ""]
     for name, row in zip(names, shown, strict=True):
-        found, score = interval(row), "-" if row.value is None else f"{row.value:.2f}"
+        found = interval(row)
+        score = "-" if row.value is None else f"{row.value:.2f}"
         many = found is not None and len(row.scores) > 1
         more = f"{found.low:.4g} to {found.high:.4g}" if many and found is not None else row.reason
         lines.append(f"  {row.index:>5}  {name:{width}}  {row.state:9} {score:>9}  {more[:80]}".rstrip())

@@ -42,7 +42,8 @@ def standing(paths: RunPaths, pause_at: int | None) -> Standing:
     if not paths.exists or not paths.recipe.is_file() or not steps(paths):
         return Standing("new")
     status = read_status(paths)
-    reason, clock = str(status.get("stop_reason") or ""), status.get("clock") or {}
+    reason = str(status.get("stop_reason") or "")
+    clock = status.get("clock") or {}
     done = int(clock.get("env_steps") or 0)
     if status["status"] == "failed":
         return Standing("failed", None, done, reason)
@@ -89,7 +90,9 @@ class Tasks:
     """Makes the tasks of one sweep."""
 
     def __init__(self, runs_root: Path, plan: Plan, command: tuple[str, ...]) -> None:
-        self._root, self._plan, self._command = runs_root, plan, command
+        self._root = runs_root
+        self._plan = plan
+        self._command = command
         self._base = plan.base()
         self._registered = registration(self._base.env.id)
         self._recipes: dict[tuple[str, ...], Recipe] = {}
@@ -105,12 +108,18 @@ class Tasks:
 
     def task(self, row: Row, seed: int, number: int, pause_at: int | None) -> Task:
         """The next step of one run, from nothing or from its last checkpoint."""
-        plan, paths = self._plan, self.paths(row, seed)
+        plan = self._plan
+        paths = self.paths(row, seed)
         common = {
-            "number": number, "runs_root": str(self._root), "run_id": paths.run_id, "seed": seed,
-            "full_budget": plan.full_budget, "command": self._command, "pause_at": pause_at,
+            "number": number,
+            "runs_root": str(self._root),
+            "run_id": paths.run_id,
+            "seed": seed,
+            "full_budget": plan.full_budget,
+            "command": self._command,
+            "pause_at": pause_at,
             "stop_sick": plan.stop_sick,
-        }  # fmt: skip
+        }
         if paths.exists:
             return Task(**common, resume=True)  # type: ignore[arg-type]
         return Task(

@@ -60,7 +60,9 @@ class AleEngine:
         problem = cannot(settings)
         if problem:
             raise UserError(f"engine: ale cannot run this recipe ({problem}): use engine: auto")
-        self.n_envs, self._run_seed, self._evaluation = n_envs, run_seed, evaluation
+        self.n_envs = n_envs
+        self._run_seed = run_seed
+        self._evaluation = evaluation
         (part,) = split_wrappers(settings)[0]
         self.pictures = parse(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
         limit = time_limit(settings)
@@ -113,7 +115,8 @@ class AleEngine:
         problem = misfit(snapshot, self.n_envs, self.spaces.action, restorable=True)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
-        elapsed, ends = snapshot["elapsed"], np.cumsum(snapshot["elapsed"])
+        elapsed = snapshot["elapsed"]
+        ends = np.cumsum(snapshot["elapsed"])
         longest = int(elapsed.max())
         self.history.episode[:] = snapshot["episode"] - 1
         self._begin(elapsed == longest, everyone=True)

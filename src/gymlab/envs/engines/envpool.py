@@ -28,15 +28,32 @@ EXTRA = "engine: envpool needs an extra package: pip install 'gymlab[envpool]'"
 _NO_LIMIT = 2**31 - 1  # EnvPool says "truncated" where an env reached its goal at the last step: the limit is ours
 _REPORT_EVERY = 256
 _MUJOCO = (
-    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum",
-    "Pusher", "Reacher", "Swimmer", "Walker2d",
-)  # fmt: skip
+    "Ant",
+    "HalfCheetah",
+    "Hopper",
+    "Humanoid",
+    "HumanoidStandup",
+    "InvertedDoublePendulum",
+    "InvertedPendulum",
+    "Pusher",
+    "Reacher",
+    "Swimmer",
+    "Walker2d",
+)
 CHANCE_AT_RESETS = frozenset(
     {
-        "CartPole-v0", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1",
-        "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CliffWalking-v1", *(f"{name}-v5" for name in _MUJOCO),
+        "CartPole-v0",
+        "CartPole-v1",
+        "Pendulum-v1",
+        "MountainCar-v0",
+        "MountainCarContinuous-v0",
+        "Acrobot-v1",
+        "BipedalWalker-v3",
+        "BipedalWalkerHardcore-v3",
+        "CliffWalking-v1",
+        *(f"{name}-v5" for name in _MUJOCO),
     }
-)  # fmt: skip
+)
 """Envs whose steps throw no dice: these can be put back where they stood."""
 
 
@@ -76,8 +93,11 @@ class EnvPoolEngine:
         problem = cannot(settings)
         if problem:
             raise UserError(f"engine: envpool cannot run this recipe ({problem}): use engine: auto")
-        self._id, self._threads = resolve_id(settings.id).id, threads
-        self.n_envs, self._run_seed, self._evaluation = n_envs, run_seed, evaluation
+        self._id = resolve_id(settings.id).id
+        self._threads = threads
+        self.n_envs = n_envs
+        self._run_seed = run_seed
+        self._evaluation = evaluation
         self.restorable = self._id in CHANCE_AT_RESETS
         env = make_bare(settings).env
         env.close()
@@ -103,7 +123,8 @@ class EnvPoolEngine:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.array(action, self.history.dtype)
         self.history.remember(actions)
-        step, rows = self._buffers.step, self._everyone
+        step = self._buffers.step
+        rows = self._everyone
         if active is not None:
             self._buffers.still()
             rows = rows[np.asarray(active, bool)]
@@ -176,8 +197,11 @@ class EnvPoolEngine:
         self._buffers.step.obs[rows] = self._pool.reset(rows)[0]
 
     def _replay(self, snapshot: Snapshot, progress: Progress | None) -> None:
-        resets, elapsed = snapshot["episode"] - self._origin + 1, snapshot["elapsed"]
-        total, done, obs = int(resets.sum() + elapsed.sum()), 0, self._buffers.step.obs
+        resets = snapshot["episode"] - self._origin + 1
+        elapsed = snapshot["elapsed"]
+        total = int(resets.sum() + elapsed.sum())
+        done = 0
+        obs = self._buffers.step.obs
         starts = np.cumsum(elapsed) - elapsed
         turns = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
         for turn, (stepped, k) in enumerate(turns):

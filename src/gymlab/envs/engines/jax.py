@@ -37,7 +37,8 @@ class JaxEngine:
     def init(self, key: Array) -> tuple[EngineState, VecStep]:
         state = self.env.reset(key, self.n_envs)
         obs = self._observe(state)
-        zeros, no = jnp.zeros(self.n_envs, jnp.float32), jnp.zeros(self.n_envs, bool)
+        zeros = jnp.zeros(self.n_envs, jnp.float32)
+        no = jnp.zeros(self.n_envs, bool)
         step = VecStep(obs, obs, zeros, zeros, {}, terminated=no, truncated=no, fresh=~no)
         return EngineState(state, jnp.zeros(self.n_envs, jnp.int32)), step
 

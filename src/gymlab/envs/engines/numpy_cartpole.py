@@ -25,7 +25,9 @@ class RowsEngine:
     """Plays the evaluation episodes that a `GymnasiumEngine` of the same settings and seed would play."""
 
     def __init__(self, env: RowsEnv, settings: EnvSettings, spaces: Spaces, n_envs: int, run_seed: int) -> None:
-        self._env, self.spaces, self.n_envs = env, spaces, n_envs
+        self._env = env
+        self.spaces = spaces
+        self.n_envs = n_envs
         self._seeds = Seeds(settings.id, run_seed, evaluation=True)
         self._buffers = Buffers(spaces, n_envs)
         self._buffers.episode.fill(-1)

@@ -52,7 +52,9 @@ class ProcessEngine:
         timeout: float | None = None,
     ) -> None:
         import_all(imports)
-        self.n_envs, self._settings, self._seeds = n_envs, settings, Seeds(settings.id, run_seed, evaluation)
+        self.n_envs = n_envs
+        self._settings = settings
+        self._seeds = Seeds(settings.id, run_seed, evaluation)
         self._timeout = timeout or settings.timeout
         count = min(workers or usable_cores(), n_envs)
         edges = [n_envs * k // count for k in range(count + 1)]
@@ -130,7 +132,9 @@ class ProcessEngine:
         parts = [part_of(snapshot, rows) for rows in self._ranges]
         for k, part in enumerate(parts):
             self._crew.send(k, RESTORE + pack(part))
-        problems, before, total = [], 0, int(snapshot["elapsed"].sum())
+        problems = []
+        before = 0
+        total = int(snapshot["elapsed"].sum())
         for k, part in enumerate(parts):
             try:
                 problem = self._follow_replay(k, before, total, progress)
@@ -206,9 +210,11 @@ class ProcessEngine:
 
     def _repeat(self, k: int, part: Snapshot, active: Array | None) -> None:
         """Take the step again, one env at a time: one that loses the worker once more is known by that."""
-        rows, got = self._ranges[k], self._parts[k]
+        rows = self._ranges[k]
+        got = self._parts[k]
         assert self._taking is not None
-        actions, n = self._taking[rows].tobytes(), rows.stop - rows.start
+        actions = self._taking[rows].tobytes()
+        n = rows.stop - rows.start
         began = got.episode != part["episode"]
         stepped = ~began if active is None else ~began & active
         answer = Buffers(self.spaces, n)
@@ -249,7 +255,8 @@ class ProcessEngine:
         """What some envs were doing."""
         told = []
         for env in envs[:_MOST_TOLD]:
-            episode, elapsed = max(int(self._history.episode[env]), 0), self._history.elapsed[env]
+            episode = max(int(self._history.episode[env]), 0)
+            elapsed = self._history.elapsed[env]
             place = self._seeds.place(env, episode, elapsed, None if self._taking is None else self._taking[env])
             told.append(f"env {env} was {place}")
         return told if len(envs) <= _MOST_TOLD else [*told, f"and {len(envs) - _MOST_TOLD} more"]
@@ -290,7 +297,8 @@ def _seconds_per_step(settings: EnvSettings, steps: int = 50, budget: float = 0.
         begin = time.perf_counter()
         while len(took) < 3 or (len(took) < steps and time.perf_counter() - begin < budget):
             mask = np.asarray(info["action_mask"], np.int8) if "action_mask" in info else None
-            action, started = env.action_space.sample(mask), time.perf_counter()
+            action = env.action_space.sample(mask)
+            started = time.perf_counter()
             _, _, terminated, truncated, info = env.step(action)
             took.append(time.perf_counter() - started)
             if terminated or truncated:

@@ -24,7 +24,11 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.envs.sync_vector import Slots
 
 # One byte says what a message asks for.
-RESET, STEP, STEP_SOME, RESTORE, CLOSE = b"0", b"1", b"2", b"3", b"4"
+RESET = b"0"
+STEP = b"1"
+STEP_SOME = b"2"
+RESTORE = b"3"
+CLOSE = b"4"
 
 # Asks a worker that is silent where it is; None on Windows, which has no such signal.
 ASK: signal.Signals | None = getattr(signal, "SIGUSR1", None)
@@ -55,7 +59,8 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
         connection.send_bytes(note(masked=slots.spaces.masked, limit=slots.spaces.max_episode_steps))
         while True:
             message = connection.recv_bytes()
-            kind, body = message[:1], message[1:]
+            kind = message[:1]
+            body = message[1:]
             if kind == CLOSE:
                 return
             if kind == RESTORE:
@@ -85,7 +90,8 @@ def _build(connection: Connection, task: dict[str, Any]) -> Slots:
 
 
 def _step(slots: Slots, kind: bytes, body: bytes) -> None:
-    n, action = len(slots.envs), slots.spaces.action
+    n = len(slots.envs)
+    action = slots.spaces.action
     flags = n if kind == STEP_SOME else 0
     active = np.frombuffer(body, bool, n) if flags else None
     slots.step(np.frombuffer(body, action.dtype, offset=flags).reshape(n, *action.shape), active)

@@ -27,7 +27,8 @@ class Lost(Exception):
 
     def __init__(self, how: str, *, hung: bool = False, env: int | None = None, inside: str = "") -> None:
         super().__init__(how)
-        self.hung, self.inside = hung, inside
+        self.hung = hung
+        self.inside = inside
         self.env = env  # whose fault it is, if that is known
 
 
@@ -38,7 +39,9 @@ class Crew:
     """
 
     def __init__(self, tasks: list[dict[str, Any]], on_fault: OnFault, patience: float) -> None:
-        self._tasks, self._on_fault, self.patience = tasks, on_fault, patience
+        self._tasks = tasks
+        self._on_fault = on_fault
+        self.patience = patience
         self._workers = start(tasks, patience)
         self.close = weakref.finalize(self, stop, self._workers)
         try:
@@ -119,7 +122,8 @@ class Crew:
         now = time.monotonic()
         try:
             while not self._workers[k].connection.poll(max(min(deadline - now, _GLANCE_SECONDS), 0.0)):
-                before, now = now, time.monotonic()
+                before = now
+                now = time.monotonic()
                 if now - before > 2 * _GLANCE_SECONDS:  # Ctrl-Z, a frozen container, a paused machine
                     deadline += now - before
                 if now >= deadline:

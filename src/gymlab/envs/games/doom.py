@@ -70,7 +70,8 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if self._game.is_running():
             return self.env.reset(seed=seed, options=options)
-        self._folder, littered = Path(tempfile.mkdtemp(prefix="gymlab-doom-")), _LITTER.exists()
+        self._folder = Path(tempfile.mkdtemp(prefix="gymlab-doom-"))
+        littered = _LITTER.exists()
         self._game.set_doom_config_path(str(self._folder / "vizdoom.ini"))
         given = self.env.reset(seed=seed, options=options)
         self._leash = _leash(self._folder)
@@ -145,7 +146,8 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._seen(obs), reward, terminated, truncated, info
 
     def _seen(self, obs: dict[str, Any]) -> Any:
-        screen, size = obs["screen"], self._settings.size
+        screen = obs["screen"]
+        size = self._settings.size
         if self._channels == 1:
             planes = [brightness(screen) if screen.shape[2] == 3 else screen[:, :, 0]]
         else:

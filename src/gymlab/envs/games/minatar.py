@@ -27,11 +27,20 @@ EPISODE_STEPS = 5000  # the package has no limit, and a good player of Breakout 
 _CELL = 16  # pixels of a cell when drawn
 _COLOURS = np.array(
     [
-        (0, 0, 0), (86, 180, 233), (240, 228, 66), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0),
-        (0, 114, 178), (255, 255, 255), (160, 160, 160), (120, 80, 200),
+        (0, 0, 0),
+        (86, 180, 233),
+        (240, 228, 66),
+        (213, 94, 0),
+        (0, 158, 115),
+        (204, 121, 167),
+        (230, 159, 0),
+        (0, 114, 178),
+        (255, 255, 255),
+        (160, 160, 160),
+        (120, 80, 200),
     ],
     np.uint8,
-)  # fmt: skip
+)
 
 
 def register() -> None:
@@ -93,7 +102,8 @@ def _environment() -> Any:
     if importlib.util.find_spec("minatar") is None:
         raise UserError("MinAtar needs an extra package: pip install 'gymlab[minatar]'")
     root = logging.getLogger()
-    handlers, root.handlers = root.handlers, [logging.NullHandler()]
+    handlers = root.handlers
+    root.handlers = [logging.NullHandler()]
     try:
         package: Any = importlib.import_module("minatar")
     finally:

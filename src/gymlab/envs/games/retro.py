@@ -72,7 +72,9 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
                 f"frameskip={frameskip} must be at least 1, noop_max={noop_max} at least 0 and "
                 f"repeat_action_probability={repeat_action_probability} below 1"
             )
-        self._skip, self._noop_max, self._sticky = frameskip, noop_max, repeat_action_probability
+        self._skip = frameskip
+        self._noop_max = noop_max
+        self._sticky = repeat_action_probability
         self._emulator = Emulator(game, state)
         self._buttons = [name or "" for name in self._emulator.told["buttons"]]
         chosen = actions or _CONTROLS.get(game) or [[], *([name] for name in self._buttons if name not in _NOT_PLAYED)]
@@ -140,7 +142,8 @@ class Emulator:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, start_new_session=True
         )
-        self._game, self._greeted = game, False
+        self._game = game
+        self._greeted = False
         if (game, state) not in _opened:
             _opened[game, state] = self._greeting()
         self.told = _opened[game, state]

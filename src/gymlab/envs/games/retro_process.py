@@ -40,7 +40,8 @@ def _open(game: str, state: str) -> Any:
 
 def _play(answers: IO[bytes], env: Any, masks: list[list[int]]) -> None:
     """One frame per mask of buttons, until the game is over."""
-    paid, over = 0.0, False
+    paid = 0.0
+    over = False
     screen: Any = None
     info: dict[str, Any] = {}
     for mask in masks:

@@ -31,7 +31,8 @@ class State(NamedTuple):
 def _derivative(state: State, torque: Array) -> State:
     # Gymnasium's formula with both links 1 m, 1 kg, inertia 1, centre of mass in the middle; cos(x - pi/2) is sin(x).
     _, _, speed_1, speed_2 = state
-    cos_2, sin_2 = jnp.cos(state.angle_2), jnp.sin(state.angle_2)
+    cos_2 = jnp.cos(state.angle_2)
+    sin_2 = jnp.sin(state.angle_2)
     d1 = 3.5 + cos_2
     d2 = 1.25 + 0.5 * cos_2
     phi_2 = 0.5 * GRAVITY * jnp.sin(state.angle_1 + state.angle_2)
@@ -89,7 +90,8 @@ class Acrobot:
         return after, jnp.where(terminated, 0.0, -1.0), terminated
 
     def observe(self, state: State) -> Array:
-        first, second = state.angle_1, state.angle_2
+        first = state.angle_1
+        second = state.angle_2
         columns = (jnp.cos(first), jnp.sin(first), jnp.cos(second), jnp.sin(second), state.speed_1, state.speed_2)
         return jnp.stack(columns, axis=-1)
 

@@ -53,7 +53,8 @@ class CartPole:
 
     def step(self, state: State, action: Array, key: Array) -> tuple[State, Array, Array]:
         del key
-        cos, sin = jnp.cos(state.angle), jnp.sin(state.angle)
+        cos = jnp.cos(state.angle)
+        sin = jnp.sin(state.angle)
         force = jnp.where(action == 1, FORCE, -FORCE)
         push = (force + POLE_MASS * HALF_LENGTH * jnp.square(state.angle_dot) * sin) / TOTAL_MASS
         leverage = HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * jnp.square(cos) / TOTAL_MASS)

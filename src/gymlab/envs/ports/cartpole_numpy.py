@@ -27,7 +27,8 @@ class CartPoleRows:
 
     def step(self, state: Array, action: Array) -> tuple[Array, Array, Array]:
         x, x_dot, angle, angle_dot = state
-        cos, sin = np.cos(angle), np.sin(angle)
+        cos = np.cos(angle)
+        sin = np.sin(angle)
         force = np.where(action == 1, FORCE, -FORCE)
         push = (force + POLE_MASS_LENGTH * np.square(angle_dot) * sin) / TOTAL_MASS
         leverage = HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * np.square(cos) / TOTAL_MASS)

@@ -97,7 +97,8 @@ def _fitting(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any],
     import gymnasium
 
     import_module("gymlab.envs.games")
-    port, spec = PORTS[env_id], gymnasium.spec(env_id)
+    port = PORTS[env_id]
+    spec = gymnasium.spec(env_id)
     if spec.entry_point != port.entry_point or spec.additional_wrappers:
         return f"{env_id} is registered as something else than {port.entry_point}"
     kwargs = {**spec.kwargs, **kwargs}

@@ -73,7 +73,8 @@ def from_gymnasium(env_id: str, kwargs: dict[str, Any], max_episode_steps: int) 
 
 
 def _read_tables(env: Any, max_episode_steps: int) -> Tabular:
-    n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
+    n_states = int(env.observation_space.n)
+    n_actions = int(env.action_space.n)
     n_outcomes = max(len(env.P[s][a]) for s in range(n_states) for a in range(n_actions))
     shape = (n_states, n_actions, n_outcomes)
     probability = np.zeros(shape)

@@ -44,7 +44,8 @@ class ActionNoise(Plain):
         return np.ones((n, self._spaces.action.n), bool) if self._spaces.masked else ()
 
     def act(self, state: Tree, action: Array, key: Array | None) -> tuple[Tree, Array]:
-        space, xp = self._spaces.action, namespace(action)
+        space = self._spaces.action
+        xp = namespace(action)
         if isinstance(space, spaces.Box):
             half = (space.high - space.low) / 2
             noisy = action + self.amount * half * normal(key, 0, action)

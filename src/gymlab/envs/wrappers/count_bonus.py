@@ -39,7 +39,9 @@ class CountBonus(Plain):
 
     def space(self, space: Any) -> Any:
         if isinstance(space, spaces.Discrete):
-            self._grid, self._cells, self._start = None, int(space.n), int(space.start)
+            self._grid = None
+            self._cells = int(space.n)
+            self._start = int(space.start)
             return space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1 or not space.is_bounded():
             raise UserError(f"count_bonus needs a Discrete observation or a vector with finite bounds, got {space}")
@@ -49,7 +51,8 @@ class CountBonus(Plain):
         if math.prod(bins.tolist()) > _MOST_CELLS:
             raise UserError(f"wrapper 'count_bonus': bins={self.bins} make more than {_MOST_CELLS} cells: use fewer")
         per_unit = (bins / (space.high - space.low)).astype(np.float32)
-        self._grid, self._cells = (space.low.astype(np.float32), per_unit, bins), math.prod(bins.tolist())
+        self._grid = (space.low.astype(np.float32), per_unit, bins)
+        self._cells = math.prod(bins.tolist())
         return space
 
     def init(self, n: int) -> Tree:  # noqa: ARG002 - one table for all envs
@@ -57,7 +60,8 @@ class CountBonus(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        cell, visited = self._cell(bare(step.successor)), ~begins(step)
+        cell = self._cell(bare(step.successor))
+        visited = ~begins(step)
         if xp is np:
             counts = (state + np.bincount(cell[visited], minlength=self._cells)).astype(np.int32)
         else:

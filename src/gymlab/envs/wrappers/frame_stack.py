@@ -42,7 +42,8 @@ class FrameStack(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        obs, successor = bare(step.obs), bare(step.successor)
+        obs = bare(step.obs)
+        successor = bare(step.successor)
         moved = xp.concatenate([state[:, 1:], successor[:, None]], axis=1)
         begun = xp.repeat(obs[:, None], self.k, axis=1)
         now = where_rows(step.fresh, begun, moved)

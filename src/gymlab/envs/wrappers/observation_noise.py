@@ -47,7 +47,8 @@ class ObservationNoise(Plain):
             return map_leaves(self._space, lambda _, yes, no: where_rows(mask, yes, no), new, last)
 
         # One observation has one noise: `obs` and `successor` differ only where an episode ended.
-        obs, successor = either(step.fresh), either(begins(step))
+        obs = either(step.fresh)
+        successor = either(begins(step))
         return state, step._replace(
             obs=inside(step.obs, lambda _: obs), successor=inside(step.successor, lambda _: successor)
         )

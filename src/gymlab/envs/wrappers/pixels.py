@@ -37,7 +37,9 @@ class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise ValueError(f"size={size!r} must be positive and rows={rows!r} rise from 0 to 1")
         if env.render_mode != "rgb_array":
             raise ValueError(f"{env} must be made with render_mode rgb_array, it is {env.render_mode!r}")
-        self._size, self._rows, self._invert = (int(height), int(width)), rows, invert
+        self._size = (int(height), int(width))
+        self._rows = rows
+        self._invert = invert
         self.observation_space = spaces.Box(0, 255, self._size, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -32,7 +32,8 @@ class PreviousActions(Plain):
     _vector: bool = PrivateAttr(default=False)
 
     def spaces(self, given: Spaces) -> Spaces:
-        self._action, self._vector = given.action, is_vector(given.observation)
+        self._action = given.action
+        self._vector = is_vector(given.observation)
         one = number_space(given.action)
         # Zeros stand for no action, so they must lie inside.
         low, high = np.minimum(one.low, 0), np.maximum(one.high, 0)
@@ -59,7 +60,8 @@ class PreviousActions(Plain):
             paid = xp.concatenate([state[:, -1, :-1], step.reward[:, None]], -1)
             state = xp.concatenate([state[:, :-1], paid[:, None]], axis=1)
         none = xp.zeros_like(state)
-        last, now = where_rows(begins(step), none, state), where_rows(step.fresh, none, state)
+        last = where_rows(begins(step), none, state)
+        now = where_rows(step.fresh, none, state)
 
         def tell(obs: Tree, held: Array) -> Any:
             flat = held.reshape(held.shape[0], -1)

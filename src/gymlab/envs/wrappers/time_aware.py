@@ -23,7 +23,8 @@ class TimeAware(Plain):
     _limit: int = PrivateAttr(default=1)
 
     def spaces(self, given: Spaces) -> Spaces:
-        self._vector, self._limit = is_vector(given.observation), given.max_episode_steps
+        self._vector = is_vector(given.observation)
+        self._limit = given.max_episode_steps
         share = spaces.Box(0.0, 1.0, (1,), np.float32)
         return given._replace(observation=beside(given.observation, NAME, share))
 

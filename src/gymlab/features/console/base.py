@@ -31,7 +31,8 @@ class Console(Feature):
 
 def first_line(parts: Any) -> str:
     """What is about to happen: recipe, engine, device, shape, budget, seed, goal, trackers and their projects."""
-    recipe, chosen = parts.recipe, parts.chosen
+    recipe = parts.recipe
+    chosen = parts.chosen
     engine = f"{chosen.engine} engine" + (" (evaluated on Gymnasium)" if chosen.engine == "jax" else "")
     goal = recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
     fields = [

@@ -51,7 +51,8 @@ class Board:
     """The quiet base: it keeps the table and shows nothing."""
 
     def __init__(self, title: str, labels: Sequence[str]) -> None:
-        self.title, self.seats = title, [Seat(label) for label in labels]
+        self.title = title
+        self.seats = [Seat(label) for label in labels]
         self.began = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -90,7 +91,8 @@ class LiveBoard(Board):
 
     def __init__(self, title: str, labels: Sequence[str]) -> None:
         super().__init__(title, labels)
-        self._screen, self._next = Screen(sys.stdout), 0.0
+        self._screen = Screen(sys.stdout)
+        self._next = 0.0
 
     def __enter__(self) -> Self:
         self._screen.start()

@@ -45,7 +45,8 @@ class Steady(Console):
 
 def _silence() -> None:
     with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+        out = sys.stdout.fileno()
+        err = sys.stderr.fileno()
         same = os.path.samestat(os.fstat(out), os.fstat(err))
         for stream in (out, err) if same else (out,):
             os.dup2(nowhere.fileno(), stream)

@@ -16,7 +16,11 @@ from gymlab.terminal.plots import sparkline
 PANEL = 66  # letters a table needs; wider terminals have several side by side
 GAP = 2
 LOG_ROWS = 4  # left for what is printed above
-_NAMESPACE, _NAME, _VALUE, _CHANGE, _ALERT = 6, 22, 10, 9, 21
+_NAMESPACE = 6
+_NAME = 22
+_VALUE = 10
+_CHANGE = 9
+_ALERT = 21
 _LONG_NAME = 32
 _LATER = {"score": 10, "time": 8, "env": 20, "hp": 25, "sys": 20}  # priorities of these give way where room is short
 _TOLD = ("time/progress",)  # beside the bar
@@ -140,8 +144,12 @@ def _bar(view: View, columns: int) -> Line:
     width = max(0, min(60, columns - len(plain(times)) - 8))
     done = round(view.progress * width)
     return [
-        Span(f"{view.progress:4.0%} "), Span("━" * done, "green"), Span("─" * (width - done), "dim"), Span(" "), *times,
-    ]  # fmt: skip
+        Span(f"{view.progress:4.0%} "),
+        Span("━" * done, "green"),
+        Span("─" * (width - done), "dim"),
+        Span(" "),
+        *times,
+    ]
 
 
 def _help(view: View) -> Line:

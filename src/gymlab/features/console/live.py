@@ -41,9 +41,12 @@ class Live(Console):
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__(notes)
-        self.view, self.choice = View(), Choice(message="compiling ...")
+        self.view = View()
+        self.choice = Choice(message="compiling ...")
         self._screen = Screen(sys.stdout)
-        self._next, self._said, self._behind = 0.0, 0.0, False
+        self._next = 0.0
+        self._said = 0.0
+        self._behind = False
         self._asked = False  # for a checkpoint
 
     def announce(self, parts: Any, notes: list[str]) -> None:
@@ -98,7 +101,8 @@ class Live(Console):
         self._screen.stop()
 
     def _pressed(self, key: str) -> None:
-        choice, present = self.choice, groups(self.view.values)
+        choice = self.choice
+        present = groups(self.view.values)
         if key == "g":
             places = ["", *present, "-"]
             self.choice = replace(choice, only=places[(places.index(choice.only) + 1) % len(places)])
@@ -113,7 +117,8 @@ class Live(Console):
         elif key == "continued":
             self._screen.forget()
         elif key in _MESSAGES:
-            self.choice, self._said = replace(choice, message=_MESSAGES[key]), time.monotonic()
+            self.choice = replace(choice, message=_MESSAGES[key])
+            self._said = time.monotonic()
         self._asked = self._asked or key == "c"
         self._draw()
 

@@ -43,7 +43,8 @@ class History:
 
     def __init__(self) -> None:
         self.rows: list[Mapping[str, float]] = []
-        self._seen, self._stride = 0, 1
+        self._seen = 0
+        self._stride = 1
         self._columns: dict[str, tuple[float, ...]] = {}
 
     def add(self, values: Mapping[str, float]) -> None:
@@ -53,7 +54,8 @@ class History:
             self._columns.clear()
         self._seen += 1
         if len(self.rows) == 2 * SAMPLES:
-            self.rows, self._stride = self.rows[::2], 2 * self._stride
+            self.rows = self.rows[::2]
+            self._stride = 2 * self._stride
 
     def of(self, name: str) -> tuple[float, ...]:
         """The values of one metric, oldest first."""
@@ -66,7 +68,9 @@ class View:
     """What is shown of a run, whichever way it is shown."""
 
     def __init__(self) -> None:
-        self.clock, self.progress, self.sps = Clock(), 0.0, math.nan
+        self.clock = Clock()
+        self.progress = 0.0
+        self.sps = math.nan
         self.values: dict[str, float] = {}  # the latest of every metric
         self.history = History()
         self.returned = _returned({})
@@ -79,7 +83,8 @@ class View:
 
     def update(self, event: Updated) -> None:
         """Where the run is. Not every update has a row in the store; between two rows its own numbers are shown."""
-        self.clock, latest = event.clock, event.rows[-1].metrics
+        self.clock = event.clock
+        latest = event.rows[-1].metrics
         for row in event.rows:
             self.values.update(row.metrics)
             self.history.add(self.values)
@@ -160,7 +165,8 @@ def known(name: str) -> Metric:
 
 
 def evaluation_line(event: Evaluated) -> str:
-    greedy, sampled = event.evaluation.greedy, event.evaluation.sampled
+    greedy = event.evaluation.greedy
+    sampled = event.evaluation.sampled
     name = "confirming eval" if event.kind == "confirm" else "eval"
     return (
         f"{name} at {short(event.clock.env_steps)} env_steps: greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "

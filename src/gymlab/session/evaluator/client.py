@@ -36,7 +36,10 @@ class ExaminerProcess:
     def __init__(
         self, recipe: Recipe, goal: Goal, here: tuple[Policy, Evaluate], cores: tuple[int, ...] | None = None
     ) -> None:
-        self._recipe, self._goal, self._here, self._cores = recipe, goal, here, cores
+        self._recipe = recipe
+        self._goal = goal
+        self._here = here
+        self._cores = cores
         self._process: Child | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._question: Question | None = None
@@ -47,7 +50,8 @@ class ExaminerProcess:
         """Have a question answered; one that nobody waits for any more is dropped."""
         if self._question is not None:
             self._end()
-        self._question, self._attempts = question, 0
+        self._question = question
+        self._attempts = 0
         self._send()
 
     def answer(self, abandon: Callable[[], bool]) -> Answer | None:
@@ -106,7 +110,8 @@ class ExaminerProcess:
         return self._process
 
     def _end(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             process.end(0)  # it holds nothing that could be lost
 

@@ -42,7 +42,8 @@ def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -
     from gymlab.session.evaluator.parts import open_scorer
     from gymlab.session.evaluator.protocol import answer_line, examine, read_question
 
-    recipe, goal = read_run_text(opening["recipe"]), Goal(**opening["goal"])
+    recipe = read_run_text(opening["recipe"])
+    goal = Goal(**opening["goal"])
     import_all(recipe.imports)
     register(opening["registered"])
     scorer = open_scorer(recipe)

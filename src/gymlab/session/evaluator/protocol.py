@@ -26,7 +26,8 @@ def examine(
     place = question.checkpoint
     tensors: Tensors = load_policy(place) if place.is_dir() else decode(place.read_bytes())
     policy = from_tensors(blank, tensors)
-    evaluation, confirming = evaluate(policy, question.kind, question.seed, abandon), None
+    evaluation = evaluate(policy, question.kind, question.seed, abandon)
+    confirming = None
     if question.kind == "periodic" and goal.reached(evaluation):
         confirming = evaluate(policy, "confirm", question.confirming_seed, abandon)
     return Answer(evaluation, confirming, time.perf_counter() - began)

@@ -35,8 +35,10 @@ class Examiners:
     """
 
     def __init__(self, count: int) -> None:
-        self._count, self._leaving = count, ExitStack()
-        self._started, self._closed = False, threading.Event()
+        self._count = count
+        self._leaving = ExitStack()
+        self._started = False
+        self._closed = threading.Event()
         self._idle: queue.SimpleQueue[ExaminerProcess] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="examiner")
         self._folder = Path(self._leaving.enter_context(tempfile.TemporaryDirectory(prefix="gymlab-")))

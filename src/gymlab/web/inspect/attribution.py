@@ -30,7 +30,8 @@ class Mattering:
         looking.on_step(self._clear)
 
     async def _asked(self) -> None:
-        row, shown = self._looking.row, self._looking.table
+        row = self._looking.row
+        shown = self._looking.table
         if row is None or shown is None:
             return
         try:

@@ -43,7 +43,8 @@ class Asking:
 
     def asked(self, forced: Mapping[int, Any] | None = None) -> Asked:
         """The episode that the form describes; of the one that is shown, another course from some step on."""
-        table, most = self._looking.table, _whole(self._most, 1, MOST_STEPS)
+        table = self._looking.table
+        most = _whole(self._most, 1, MOST_STEPS)
         if forced and table is not None:
             return Asked(table.checkpoint, table.seed, table.sampled, most, forced)
         return Asked(str(self._checkpoint.value), _whole(self._seed, 0, 2**31 - 1), bool(self._sampled.value), most)

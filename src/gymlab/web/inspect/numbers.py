@@ -37,7 +37,8 @@ class Observation:
         looking.on_step(self._draw)
 
     def _draw(self) -> None:
-        row, facts = self._looking.row, self._looking.facts
+        row = self._looking.row
+        facts = self._looking.facts
         if row is None:
             return
         parts = facts["components"]
@@ -100,7 +101,8 @@ class Decision:
 
 def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """Bars where actions can be counted, mean and spread where they cannot."""
-    labels, spread = facts["labels"], row["spread"]
+    labels = facts["labels"]
+    spread = row["spread"]
     if row["probabilities"]:
         chosen = labels.index(row["label"]) if row["label"] in labels else None
         return bars(labels, row["probabilities"], chosen, row.get("mask"))

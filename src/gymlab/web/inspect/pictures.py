@@ -22,7 +22,8 @@ class Pictures:
 
     def _draw(self) -> None:
         looking = self._looking
-        env, seen = looking.address("env_files"), looking.address("seen_files")
+        env = looking.address("env_files")
+        seen = looking.address("seen_files")
         for image, source in ((self._env, env), (self._seen, seen)):
             image.set_visibility(bool(source))
             if source:

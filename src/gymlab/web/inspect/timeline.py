@@ -17,8 +17,20 @@ _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 )
 _HEIGHT = 120  # pixels of a panel
 _SMALL = {"fontSize": 11, "color": "#888"}  # readable in light and dark
-_COLOURS = ("#5898d4", "#8cb84c", "#8a6d3b", "#e08a2e", "#c0504d", "#d4b106", "#d1549b", "#7e57c2", "#2a9d8f",
-            "#6b7280", "#00838f", "#ad1457")  # fmt: skip
+_COLOURS = (
+    "#5898d4",
+    "#8cb84c",
+    "#8a6d3b",
+    "#e08a2e",
+    "#c0504d",
+    "#d4b106",
+    "#d1549b",
+    "#7e57c2",
+    "#2a9d8f",
+    "#6b7280",
+    "#00838f",
+    "#ad1457",
+)
 # A click anywhere in a panel is a step; ECharts itself only tells of clicks on points.
 _CLICKS = """
 (() => { const at = getElement(%d); const listen = () => {
@@ -63,29 +75,64 @@ class TimeLine:
 
 def _line(step: int) -> dict[str, Any]:
     style = {"color": "#e08a2e", "type": "solid", "width": 1.5}
-    return {"data": [{"xAxis": step}], "symbol": "none", "silent": True, "animation": False,
-            "label": {"show": False}, "lineStyle": style}  # fmt: skip
+    return {
+        "data": [{"xAxis": step}],
+        "symbol": "none",
+        "silent": True,
+        "animation": False,
+        "label": {"show": False},
+        "lineStyle": style,
+    }
 
 
 def options(table: Table) -> dict[str, Any]:
     """The chart: panels below each other with one pointer through all of them."""
     steps = [row["step"] for row in table.rows]
-    grids, x_axes, y_axes, series = [], [], [], []
+    grids = []
+    x_axes = []
+    y_axes = []
+    series = []
     for place, (panel, columns) in enumerate(_PANELS):
         grids.append({"left": 52, "right": 12, "top": 40 + place * _HEIGHT, "height": _HEIGHT - 28})
         last = place == len(_PANELS) - 1
-        x_axes.append({"type": "value", "gridIndex": place, "min": 0, "max": max(1, len(steps) - 1),
-                       "axisLabel": {**_SMALL, "show": last}, "splitLine": {"show": False}})  # fmt: skip
-        y_axes.append({"type": "value", "gridIndex": place, "scale": True, "splitNumber": 3,
-                       "axisLabel": _SMALL, "splitLine": {"lineStyle": {"opacity": 0.3}}})  # fmt: skip
+        x_axes.append(
+            {
+                "type": "value",
+                "gridIndex": place,
+                "min": 0,
+                "max": max(1, len(steps) - 1),
+                "axisLabel": {**_SMALL, "show": last},
+                "splitLine": {"show": False},
+            }
+        )
+        y_axes.append(
+            {
+                "type": "value",
+                "gridIndex": place,
+                "scale": True,
+                "splitNumber": 3,
+                "axisLabel": _SMALL,
+                "splitLine": {"lineStyle": {"opacity": 0.3}},
+            }
+        )
         lines = [(told, table.column(name)) for told, name in columns]
         if panel == "reward":
             lines += _parts(table)
         for order, (told, values) in enumerate(lines):
             own = {"id": panel, "markLine": _line(0)} if order == 0 else {"id": f"{panel}-{order}"}
-            series.append({"type": "line", "name": told, "xAxisIndex": place, "yAxisIndex": place, "symbol": "none",
-                           "data": list(map(list, zip(steps, values, strict=True))), "lineStyle": {"width": 1.2},
-                           "animation": False, **own})  # fmt: skip
+            series.append(
+                {
+                    "type": "line",
+                    "name": told,
+                    "xAxisIndex": place,
+                    "yAxisIndex": place,
+                    "symbol": "none",
+                    "data": list(map(list, zip(steps, values, strict=True))),
+                    "lineStyle": {"width": 1.2},
+                    "animation": False,
+                    **own,
+                }
+            )
     return {
         "color": list(_COLOURS),
         "grid": grids,

@@ -100,7 +100,8 @@ class Transport:
 
     def _key(self, event: events.GenericEventArguments) -> None:
         pressed = event.args if isinstance(event.args, dict) else {}
-        key, far = pressed.get("key"), 10 if pressed.get("shift") else 1
+        key = pressed.get("key")
+        far = 10 if pressed.get("shift") else 1
         if key == " ":
             self.toggle()
         elif key in ("ArrowLeft", "ArrowRight"):

@@ -15,7 +15,9 @@ class Looking:
     """The state of one page. There is always a step where there is a table with rows."""
 
     def __init__(self, inspector: Inspector, token: str, run_id: str) -> None:
-        self.inspector, self.token, self.run_id = inspector, token, run_id
+        self.inspector = inspector
+        self.token = token
+        self.run_id = run_id
         self.facts: Mapping[str, Any] = {}
         self.table: Table | None = None
         self.step = 0
@@ -33,7 +35,8 @@ class Looking:
     def show(self, answer: Mapping[str, Any], step: int = 0) -> None:
         """Another episode, as the worker told it."""
         before = self.table
-        self._answer, self.table = answer, table_of(answer)
+        self._answer = answer
+        self.table = table_of(answer)
         if before is not None and before.name != self.table.name:
             self.inspector.forget(before.name)
         self.step = 0

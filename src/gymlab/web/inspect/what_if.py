@@ -54,7 +54,8 @@ class EditedObservation:
         self._shown.set_content("")
 
     async def _asked(self) -> None:
-        row, table_ = self._looking.row, self._looking.table
+        row = self._looking.row
+        table_ = self._looking.table
         if row is None or table_ is None:
             return
         observation = row["observation"]
@@ -88,7 +89,8 @@ class ForcedAction:
     """Another action at this step: the episode is played again up to here, and goes on from there."""
 
     def __init__(self, looking: Looking, asking: Asking) -> None:
-        self._looking, self._asking = looking, asking
+        self._looking = looking
+        self._asking = asking
         self._answer: Mapping[str, Any] | None = None
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
             ui.label("What if it did something else?").classes("font-semibold")
@@ -101,7 +103,8 @@ class ForcedAction:
         looking.on_step(self._clear)
 
     def _chooser(self) -> Any:
-        actions, labels = self._looking.facts["actions"], self._looking.facts["labels"]
+        actions = self._looking.facts["actions"]
+        labels = self._looking.facts["labels"]
         if actions["kind"] == "choice":
             options = {place: f"{place}: {label}" for place, label in enumerate(labels)}
             return ui.select(options, value=0, label="action").props("dense").classes("w-40").props("data-part=force")
@@ -119,7 +122,8 @@ class ForcedAction:
         return given if _fits(given, self._looking.facts["actions"]) else None
 
     async def _force(self) -> None:
-        row, action = self._looking.row, self._chosen()
+        row = self._looking.row
+        action = self._chosen()
         if row is None:
             return
         if action is None:
@@ -137,7 +141,8 @@ class ForcedAction:
         self._take.set_visibility(True)
 
     def _look(self) -> None:
-        answer, self._answer = self._answer, None
+        answer = self._answer
+        self._answer = None
         if answer is not None:
             self._looking.show(answer, self._looking.step)
 
@@ -150,7 +155,8 @@ class ForcedAction:
 
 
 def _told(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts: Mapping[str, Any]) -> str:
-    rows, step = answer["rows"], row["step"]
+    rows = answer["rows"]
+    step = row["step"]
     found = [
         ("reward then", [html_cell(rows[step]["reward"], "forced.reward")]),
         ("reward as it was", [html_cell(row["reward"])]),

@@ -39,7 +39,8 @@ class Desk:
         """A token and a worker, if there is room for one more."""
         if len(self._open) >= MOST:
             raise UserError(f"{MOST} pages with a process of their own are open already: close one of them first")
-        token, worker = secrets.token_urlsafe(16), start()
+        token = secrets.token_urlsafe(16)
+        worker = start()
         self._open[token] = worker
         return token, worker
 

@@ -47,8 +47,12 @@ def register(site: Site, front: FastAPI) -> None:
 
 class ComparePage:
     def __init__(self, site: Site, known: dict[str, str], chosen: list[str], name: str) -> None:
-        self._site, self._known, self._chosen, self._name = site, known, chosen, name
-        self._look, self._grouped = Look(), False
+        self._site = site
+        self._known = known
+        self._chosen = chosen
+        self._name = name
+        self._look = Look()
+        self._grouped = False
         self._seen: dict[str, Any] = {}
         self._views: dict[str, RunView] = {}
 
@@ -56,18 +60,24 @@ class ComparePage:
         with ui.row().classes("items-center gap-3 w-full"):
             ui.select(
                 {run_id: f"{run_id} · {name}"[:120] for run_id, name in self._known.items()},
-                multiple=True, value=self._chosen, label="runs", with_input=True, on_change=self._choose,
-            ).props("dense outlined use-chips").classes("w-full")  # fmt: skip
-            self._metric = ui.select([self._name], value=self._name, label="metric", with_input=True).props(
-                "dense outlined"
-            ).classes("w-64")  # fmt: skip
+                multiple=True,
+                value=self._chosen,
+                label="runs",
+                with_input=True,
+                on_change=self._choose,
+            ).props("dense outlined use-chips").classes("w-full")
+            self._metric = (
+                ui.select([self._name], value=self._name, label="metric", with_input=True)
+                .props("dense outlined")
+                .classes("w-64")
+            )
             self._metric.on_value_change(self._rename)
             ui.select(list(AXES), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
                 "dense outlined"
-            ).classes("w-32")  # fmt: skip
+            ).classes("w-32")
             ui.slider(min=0, max=0.3, step=0.01, value=0, on_change=partial(self._turn, "smooth")).props(
                 'label aria-label="Smoothing"'
-            ).classes("w-24")  # fmt: skip
+            ).classes("w-24")
             ui.switch("log", on_change=partial(self._turn, "log"))
             ui.switch("bounds", value=True, on_change=partial(self._turn, "bounds"))
             ui.switch("mean and 95 % interval by recipe", on_change=self._regroup)

@@ -68,7 +68,8 @@ class RunPage:
         self._panels: dict[str, Panel] = {}
         self._places: dict[str, ui.tab_panel] = {}
         self._seen: dict[str, Any] = {}
-        self._looks, self._busy = 0, False
+        self._looks = 0
+        self._busy = False
 
     async def build(self, first: str) -> None:
         self._head.build()

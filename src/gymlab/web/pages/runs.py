@@ -42,17 +42,24 @@ _COLUMNS = [
     _column("algorithm", "algo", 95),
     _column("score", "score", 100, type="numericColumn", filter="agNumberColumnFilter", **{":valueFormatter": _NUMBER}),
     _column("solved", "solved", 100),
-    _column("env_steps", "env steps", 125, type="numericColumn", filter="agNumberColumnFilter",
-            **{":valueFormatter": _NUMBER}),
-    _column("seconds", "duration", 120, type="numericColumn", filter="agNumberColumnFilter",
-            **{":valueFormatter": _TIME}),
+    _column(
+        "env_steps",
+        "env steps",
+        125,
+        type="numericColumn",
+        filter="agNumberColumnFilter",
+        **{":valueFormatter": _NUMBER},
+    ),
+    _column(
+        "seconds", "duration", 120, type="numericColumn", filter="agNumberColumnFilter", **{":valueFormatter": _TIME}
+    ),
     _column("alerts", "alerts", 100, type="numericColumn", filter="agNumberColumnFilter", **{":cellStyle": _ALERTS}),
     _column("tags", "tags", 120),
     _column("note", "note", 200),
     _column("seed", "seed", 75, type="numericColumn", filter="agNumberColumnFilter"),
     _column("group", "group", 120),
     _column("created", "created", 190),
-]  # fmt: skip
+]
 _GROUP_COLUMNS = [
     _column("recipe", "recipe", 220),
     *(
@@ -80,8 +87,11 @@ class RunsPage:
     """The table, its buttons and the timer that keeps it true."""
 
     def __init__(self, site: Site, table: RunsTable, rows: list[Row]) -> None:
-        self._site, self._table, self._rows = site, table, rows
-        self._stamp, self._looks = table.stamp(), 0
+        self._site = site
+        self._table = table
+        self._rows = rows
+        self._stamp = table.stamp()
+        self._looks = 0
 
     def build(self) -> None:
         with ui.row().classes("items-center w-full gap-2"):

@@ -24,7 +24,10 @@ _MOST_CHARTS = 60
 class MetricsPanel:
     def __init__(self, view: RunView) -> None:
         self._view = view
-        self._look, self._scaled, self._every, self._filter = Look(), True, False, ""
+        self._look = Look()
+        self._scaled = True
+        self._every = False
+        self._filter = ""
         self._charts: dict[str, tuple[str, ui.echart]] = {}  # by name: its group, and where it is drawn
         self._drawn: dict[str, str] = {}
         self._open = set(_OPEN)
@@ -71,7 +74,8 @@ class MetricsPanel:
         self._drawn |= texts
 
     def _text(self, name: str, marks: Sequence[Mark]) -> str:
-        look, scaled = self._look, self._scaled
+        look = self._look
+        scaled = self._scaled
 
         def made() -> str:
             plot = plot_of(self._view, name, look, scaled=scaled)
@@ -134,11 +138,13 @@ class MetricsPanel:
         await self.refresh()
 
     async def _turn_every(self, event: Any) -> None:
-        self._every, self._known = bool(event.value), []
+        self._every = bool(event.value)
+        self._known = []
         await self.refresh()
 
     async def _find(self, event: Any) -> None:
-        self._filter, self._known = str(event.value or "")[:100].lower(), []
+        self._filter = str(event.value or "")[:100].lower()
+        self._known = []
         await self.refresh()
 
     async def _fold(self, group: str, event: Any) -> None:

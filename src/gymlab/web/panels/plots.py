@@ -12,7 +12,8 @@ _EVALUATION = tuple(f"eval/{mode}_{part}" for mode in ("greedy", "sampled") for 
 _SCALED = ("opt/loss/policy_scaled", "opt/loss/value_scaled", "opt/loss/entropy_scaled")
 _RAW = ("opt/policy_loss", "opt/value_loss", "opt/entropy")
 _COUNTS = ("rollout", "gradient_steps")
-EVALUATION, LOSSES = "evaluation, mean and 95 % interval", "losses"
+EVALUATION = "evaluation, mean and 95 % interval"
+LOSSES = "losses"
 COMPOSITES = {"eval": (EVALUATION, _EVALUATION), "opt": (LOSSES, (*_SCALED, *_RAW))}  # by group
 
 

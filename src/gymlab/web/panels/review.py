@@ -18,7 +18,8 @@ class Review:
     """A text about something, and what a model says to it."""
 
     def __init__(self, subject: str, make: Callable[[], str]) -> None:
-        self._subject, self._maker = subject, make
+        self._subject = subject
+        self._maker = make
         self._bundle = ""
 
     def build(self) -> None:

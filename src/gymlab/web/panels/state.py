@@ -69,7 +69,8 @@ class StatePanel:
 
     async def refresh(self) -> None:
         view = self._view
-        running, paused = view.status["status"] == "running", view.paused
+        running = view.status["status"] == "running"
+        paused = view.paused
         for wish, button in self._buttons.items():
             fits = {"pause": not paused, "go_on": paused}.get(wish, True)
             button.set_enabled(running and fits)
@@ -77,7 +78,8 @@ class StatePanel:
         self._told.set_text(
             f"paused after update {at}" if running and paused else "training" if running else "not running"
         )
-        metrics, saved = metrics_stamp(view.paths), stamp(view.paths.checkpoints)
+        metrics = metrics_stamp(view.paths)
+        saved = stamp(view.paths.checkpoints)
         if metrics != self._seen[0]:
             self._row.update_rows(await to_thread(self._last_row), clear_selection=False)
         if saved != self._seen[1]:
@@ -110,7 +112,11 @@ def _statistics(name: str, tensor: np.ndarray) -> dict[str, Any]:
     if not len(good):
         return {**about, "bad": len(values)}
     numbers = {
-        "norm": np.linalg.norm(good), "mean": good.mean(), "std": good.std(), "min": good.min(), "max": good.max(),
+        "norm": np.linalg.norm(good),
+        "mean": good.mean(),
+        "std": good.std(),
+        "min": good.min(),
+        "max": good.max(),
         "zeros": (good == 0).mean(),
-    }  # fmt: skip
+    }
     return {**about, **{key: f"{value:.4g}" for key, value in numbers.items()}, "bad": len(values) - len(good)}

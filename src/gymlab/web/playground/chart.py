@@ -17,8 +17,14 @@ class LiveChart:
         self._points: list[list[float]] = []
         self._marks: list[dict[str, Any]] = []
         axis = {"type": "value", "axisLabel": _GREY, "splitLine": {"lineStyle": {"opacity": 0.3}}}
-        line = {"type": "line", "symbol": "none", "animation": False, "lineStyle": {"width": 1.5, "color": colour},
-                "data": [], "markLine": {"symbol": "none", "silent": True, "animation": False, "data": []}}  # fmt: skip
+        line = {
+            "type": "line",
+            "symbol": "none",
+            "animation": False,
+            "lineStyle": {"width": 1.5, "color": colour},
+            "data": [],
+            "markLine": {"symbol": "none", "silent": True, "animation": False, "data": []},
+        }
         self._chart = ui.echart(
             {
                 "title": {"text": title, "left": 0, "textStyle": {**_GREY, "fontWeight": "normal"}},
@@ -43,7 +49,8 @@ class LiveChart:
         self._marks = [*self._marks[-9:], {"xAxis": x, "label": label, "lineStyle": {"color": "#e08a2e"}}]
 
     def clear(self) -> None:
-        self._points, self._marks = [], []
+        self._points = []
+        self._marks = []
         self.flush()
 
     def flush(self) -> None:

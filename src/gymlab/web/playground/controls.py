@@ -60,7 +60,8 @@ class Lesson:
             self._status.set_text(str(error))
             return
         self._told.clear()
-        self._env_steps, self._values = 0, answer["values"]
+        self._env_steps = 0
+        self._values = answer["values"]
         for chart in self._charts.values():
             chart.clear()
         self._about.set_text(f"{GAMES[self._game.value].about}; {answer['n_envs']} envs x {answer['n_steps']} steps")

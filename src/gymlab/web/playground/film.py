@@ -15,7 +15,9 @@ _PICTURES_PER_SECOND = 20
 
 class Film:
     def __init__(self, worker: Playground, token: str, seed: Callable[[], int]) -> None:
-        self._worker, self._token, self._seed = worker, token, seed
+        self._worker = worker
+        self._token = token
+        self._seed = seed
         self._files: list[str] = []
         self._place = 0
         with ui.column().classes("gl-card gap-1 items-center").style("flex: 1 1 260px"):
@@ -36,7 +38,8 @@ class Film:
             return
         finally:
             self._button.enable()
-        self._files, self._place = told["files"], 0
+        self._files = told["files"]
+        self._place = 0
         pictures = "" if self._files else "; it draws no pictures"
         self._told.set_text(f"return {told['return']:.4g} in {told['length']} steps{pictures}")
         self._picture.set_visibility(bool(self._files))

@@ -18,7 +18,9 @@ class Album:
     """Writes `<name>-env-<step>.png` and `<name>-seen-<step>.png`."""
 
     def __init__(self, folder: Path, name: str, space: Any, stack: int) -> None:
-        self._folder, self._name, self._stack = folder, name, stack
+        self._folder = folder
+        self._name = name
+        self._stack = stack
         self.shape, self._path = first_picture(space)
 
     def add_env(self, step: int, drawn: np.ndarray) -> str:

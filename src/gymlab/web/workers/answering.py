@@ -22,7 +22,8 @@ class Line:
 
     def __init__(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-        self._out, self._lock = own_stdout(), threading.Lock()
+        self._out = own_stdout()
+        self._lock = threading.Lock()
         self.asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -34,7 +35,8 @@ class Line:
 
     def answer(self, worker: Any, question: dict[str, Any]) -> None:
         """Let `worker.ask_<what>(number, **fields)` answer a question; what goes wrong is an answer too."""
-        number, ask = question.pop("id"), question.pop("ask")
+        number = question.pop("id")
+        ask = question.pop("ask")
         try:
             found = getattr(worker, f"ask_{ask}")(number, **question)
         except GymlabError as error:

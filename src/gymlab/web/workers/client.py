@@ -33,7 +33,8 @@ class Questions:
 
     def ask(self, what: str, on_progress: OnProgress | None = None, **fields: Any) -> Future[Any]:
         """The answer, some time; GymlabError where it is none."""
-        number, found = next(self._numbers), Future[Any]()
+        number = next(self._numbers)
+        found = Future[Any]()
         found.number = number  # type: ignore[attr-defined]
         with self._lock:
             if self._gone:
@@ -72,7 +73,8 @@ class Questions:
     def _end_all(self) -> None:
         with self._lock:
             self._gone = True
-            left, self._open = list(self._open.values()), {}
+            left = list(self._open.values())
+            self._open = {}
         with suppress(ValueError):  # its stderr is closed once it was ended on purpose
             words = self._child.last_words()
             for found, _ in left:

@@ -31,7 +31,8 @@ class Component:
 def components(space: Any, labels: Sequence[str] = (), stack: int = 1) -> list[Component]:
     """All parts in order; `labels` are used where there is one for each, or for each of a stack's frames."""
     parts = list(_parts(space, (), ""))
-    count, frame = len(parts), len(parts) // stack
+    count = len(parts)
+    frame = len(parts) // stack
     if stack > 1 and count == stack * frame and all(part.kind == "number" for part in parts):
         named = labels if len(labels) == frame else [f"[{i}]" for i in range(frame)]
         return [replace(p, name=named[i % frame], back=stack - 1 - i // frame) for i, p in enumerate(parts)]

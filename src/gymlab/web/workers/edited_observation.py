@@ -24,7 +24,8 @@ def what_if(stage: Stage, policy: Policy, observation: Any, mask: Any = None) ->
     if mask is not None:
         obs = Masked(obs, np.asarray(mask, bool)[None])
     actor = stage.actor
-    fresh, key = np.ones(1, bool), run_key(0)
+    fresh = np.ones(1, bool)
+    key = run_key(0)
     decision, outlook = actor.choose(policy, obs, actor.first_carry, fresh, key, 0, greedy=True)
     action = to_env(stage.spaces.action, decision.action[:1])[0]
     choice = decision.action[0]

@@ -8,7 +8,8 @@ import numpy as np
 
 from gymlab.networks.images import Shape
 
-_GAP, _SIDE = 2, 160  # pixels between tiles; a tile is enlarged to about this
+_GAP = 2  # pixels between tiles; a tile is enlarged to about this
+_SIDE = 160
 
 
 def tiles(values: np.ndarray, shape: Shape, stack: int = 1) -> list[np.ndarray]:
@@ -36,10 +37,12 @@ def grid(frames: list[np.ndarray]) -> np.ndarray:
     times = max(1, _SIDE // max(rows, columns))
     across = len(frames) if len(frames) <= 4 else math.ceil(math.sqrt(len(frames)))
     down = -(-len(frames) // across)
-    high, wide = rows * times, columns * times
+    high = rows * times
+    wide = columns * times
     whole = np.full((down * (high + _GAP) - _GAP, across * (wide + _GAP) - _GAP, 3), 128, np.uint8)
     for place, frame in enumerate(frames):
-        top, left = place // across * (high + _GAP), place % across * (wide + _GAP)
+        top = place // across * (high + _GAP)
+        left = place % across * (wide + _GAP)
         whole[top : top + high, left : left + wide] = frame.repeat(times, 0).repeat(times, 1)
     return whole
 

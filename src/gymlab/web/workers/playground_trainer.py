@@ -33,7 +33,8 @@ class Trainer:
         compilations()
         start = self.parts.plan.hyperparameters(0)
         self.values = {name: float(x) for name, x in zip(self.parts.plan.hp_names, start, strict=True)}
-        self.updates, self._pace = 0, 0.0
+        self.updates = 0
+        self._pace = 0.0
         self.state = self.parts.program.start(seed)
 
     def set(self, name: str, value: float) -> None:
@@ -48,11 +49,14 @@ class Trainer:
         """Some updates, and what they came to."""
         count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
         table = np.tile(np.array(list(self.values.values()), np.float32), (count, 1))
-        before, compiled, began = self.policy, compilations(), time.perf_counter()
+        before = self.policy
+        compiled = compilations()
+        began = time.perf_counter()
         done = self.parts.program.advance(self.state, self.updates, table, math.inf)
         self._pace = 0.0 if self.updates == 0 else (time.perf_counter() - began) / len(done.rows)
         self.compilations += compilations() - compiled
-        first, self.state = self.updates, done.state
+        first = self.updates
+        self.state = done.state
         self.updates += len(done.rows)
         size = self.parts.plan.steps_per_update * self.parts.plan.n_envs
         return {

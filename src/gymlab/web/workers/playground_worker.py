@@ -64,13 +64,15 @@ class Worker:
         if self._trainer is None:
             self._line.say(id=number, error="nothing has been started yet")
         else:
-            self._number, self.running = number, True
+            self._number = number
+            self.running = True
 
     def ask_start(self, number: int, game: str, seed: int) -> dict[str, Any]:
         from gymlab.web.workers.playground_trainer import Trainer
 
         self.ask_pause(number)
-        self._trainer, self._stage = Trainer(game, seed), None
+        self._trainer = Trainer(game, seed)
+        self._stage = None
         parts = self._trainer.parts
         return {"values": self._trainer.values, "n_envs": parts.recipe.n_envs, "n_steps": parts.recipe.n_steps}
 

@@ -36,7 +36,8 @@ class Session:
     """One run. Episodes are made anew for every question about them; the last one asked for is kept."""
 
     def __init__(self, paths: RunPaths, folder: Path) -> None:
-        self._paths, self._folder = paths, folder
+        self._paths = paths
+        self._folder = folder
         self.recipe = read_run_recipe(paths.recipe)
         env = open_env(self.recipe)
         self.stage = open_stage(self.recipe, lambda _: env)
@@ -48,7 +49,8 @@ class Session:
 
     def facts(self) -> dict[str, Any]:
         """What a page must know before any episode."""
-        settings, space = self.recipe.env, self.stage.spaces.observation
+        settings = self.recipe.env
+        space = self.stage.spaces.observation
         labels = settings.observations or _own_names(self.stage.env)
         raw = self.stage.engine(0).spaces.observation
         index = read_index(self._paths)
@@ -153,7 +155,9 @@ class _Scene:
     """Pictures of an episode while it is played."""
 
     def __init__(self, env: Any, album: Album, on_step: OnStep) -> None:
-        self._env, self._album, self._on_step = env, album, on_step
+        self._env = env
+        self._album = album
+        self._on_step = on_step
         self._env_files: list[str] = []
         self._seen_files: list[str] = []
         self._texts: list[str] = []

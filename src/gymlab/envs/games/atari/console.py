@@ -93,7 +93,8 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise UserError(f"this wrapper plays the game itself, and {told}: put it first")
             layer = layer.env
         self.ale: Any = inner.ale
-        skip, own = settings.frameskip, inner._frameskip
+        skip = settings.frameskip
+        own = inner._frameskip
         self.frameskip = skip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
         sticky = settings.repeat_action_probability
         self.sticky = float(self.ale.getFloat("repeat_action_probability") if sticky is None else sticky)
@@ -108,7 +109,9 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         limited = env.has_wrapper_attr("_max_episode_steps")
         self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
         self._start: Any = None  # the machine as it is after its reset: put back much faster than it is reached
-        self._seed, self._elapsed, self._lives = 0, 0, 0
+        self._seed = 0
+        self._elapsed = 0
+        self._lives = 0
         self._last: Any = self.actions[0]
         self._dice = np.random.default_rng(0)
         record = settings.model_dump() | {
@@ -139,7 +142,8 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def play(self, action: Any) -> Frames:
         """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
-        reward, over = 0.0, False
+        reward = 0.0
+        over = False
         throws = self._dice.random(self.frameskip) if self.sticky else None
         for frame in range(self.frameskip):
             if throws is None or throws[frame] >= self.sticky:
@@ -151,7 +155,8 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self.frame_done(frame)
         self._elapsed += 1
         lives = self.ale.lives()
-        lost, self._lives = 0 < lives < self._lives, lives
+        lost = 0 < lives < self._lives
+        self._lives = lives
         return Frames(reward, over, not over and self._elapsed == self._limit, lost)
 
     def frame_done(self, frame: int) -> None:

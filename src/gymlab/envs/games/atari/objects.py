@@ -82,7 +82,8 @@ def breakout() -> Game:
 
 
 GAMES = {"pong": pong, "breakout": breakout}
-_CENTRE, _HALF = {"x": 80.0, "y": 114.0}, {"x": 80.0, "y": 96.0}
+_CENTRE = {"x": 80.0, "y": 114.0}
+_HALF = {"x": 80.0, "y": 96.0}
 _NEAR = 24.0  # pixels between the middles of ball and paddle that count as 1: a hit is within 10
 _FINE = 4.0  # pixels beyond a paddle's end that count as 1
 _SOON = 8.0  # decisions until the ball is at a paddle that count as 1
@@ -148,7 +149,8 @@ class AtariObjects(Console):
         serves = missing and self._now[[seen.name for seen in self.game.objects].index(missing)] is None
         done = self.play(self._fire if serves else self._choices[action])
         self._before, self._now = self._now, self.positions()
-        lost, scored = done.life_lost and self.settings.episodic_life, done.reward and self.settings.episodic_point
+        lost = done.life_lost and self.settings.episodic_life
+        scored = done.reward and self.settings.episodic_point
         info = self._info(part_over=bool(lost or scored))
         return self._observe(int(action)), done.reward, done.terminated, done.truncated, info
 
@@ -186,7 +188,8 @@ class AtariObjects(Console):
         return np.clip(np.array(numbers, np.float32), -1.0, 1.0)
 
     def _from_paddle(self, which: int) -> float:
-        paddle, ball = self._now[which], self._now[-1]
+        paddle = self._now[which]
+        ball = self._now[-1]
         if paddle is None or ball is None:
             return 0.0
         seen = self.game.objects[which]
@@ -195,7 +198,9 @@ class AtariObjects(Console):
 
     def _ahead(self, which: int) -> tuple[float, float]:
         """How far from the paddle's middle the ball will cross its line, and when; (0, 1) while it flies elsewhere."""
-        seen, paddle, crossing = self.game.objects[which], self._now[which], self._crossing(which)
+        seen = self.game.objects[which]
+        paddle = self._now[which]
+        crossing = self._crossing(which)
         if paddle is None or crossing is None:
             return 0.0, 1.0
         y, decisions = crossing
@@ -203,11 +208,15 @@ class AtariObjects(Console):
 
     def _crossing(self, which: int, deep: float = 0.0) -> tuple[float, float] | None:
         """The row of the ball's middle where it is so many pixels past the paddle's line, and in how many decisions."""
-        paddle, before, ball = self._now[which], self._before[-1], self._now[-1]
+        paddle = self._now[which]
+        before = self._before[-1]
+        ball = self._now[-1]
         if paddle is None or before is None or ball is None or ball[0] == before[0] or self.game.walls is None:
             return None
-        seen, extent = self.game.objects[which], self.game.objects[-1].extent
-        vx, vy = ball[0] - before[0], ball[1] - before[1]
+        seen = self.game.objects[which]
+        extent = self.game.objects[-1].extent
+        vx = ball[0] - before[0]
+        vy = ball[1] - before[1]
         line = paddle[0] - extent[0] + deep if vx > 0 else paddle[0] + seen.extent[0] - deep
         decisions = (line - ball[0]) / vx
         if decisions < 0:
@@ -216,17 +225,20 @@ class AtariObjects(Console):
 
     def _wheel(self, wheel: Wheel) -> tuple[float, float]:
         """How far it is turned, and how far the paddle is from where it is bound to stop."""
-        paddle, axis = self._now[0], self.game.objects[0].axes
+        paddle = self._now[0]
+        axis = self.game.objects[0].axes
         lag = 0.0 if paddle is None else self._stop(wheel) - paddle["xy".index(axis)]
         return self._turned / _TURNS, lag / _NEAR
 
     def _edges(self, wheel: Wheel) -> list[float]:
         """For the paddle as it stands and as it will stop: where the ball will be on it, and how far beyond its end."""
-        paddle, crossing = self._now[0], self._crossing(0, deep=1.0)
+        paddle = self._now[0]
+        crossing = self._crossing(0, deep=1.0)
         if paddle is None or crossing is None:
             return [0.0] * 4
         tall = self.game.objects[0].extent[1]
-        reach, told = (tall + self.game.objects[-1].extent[1]) / 2, []
+        reach = (tall + self.game.objects[-1].extent[1]) / 2
+        told = []
         for top in (paddle[1], self._stop(wheel)):
             off = crossing[0] - top - tall / 2
             told += [off / reach, (abs(off) - reach) / _FINE]
