@@ -24,6 +24,8 @@ from pathlib import Path
 
 # Columns that hold wall-clock time or the machine's state; evaluation is recorded apart.
 UNSTABLE = ("seconds", "time/", "sys/", "eval/", "score/")
+SMALL = ("n_envs=4", "n_steps=32", "batch_size=64")
+NORMALIZED = ("normalize.obs=true", "normalize.reward=true")
 VARIANTS = {  # name -> arguments of `gymlab train`
     "compiled-ppo": ["CartPole-v1:ppo", "--budget", "2048"],
     "host-ppo": ["CartPole-v1:ppo", "--engine", "gymnasium", "--budget", "2048"],
@@ -51,7 +53,7 @@ VARIANTS = {  # name -> arguments of `gymlab train`
     "count-bonus": ["MountainCar-v0:counts", "--budget", "8192"],
     "box2d-host": ["LunarLander-v3:ppo", "n_envs=4", "n_steps=32", "--budget", "512"],
     "image": ["MinAtar/Breakout-v1:ppo", "n_envs=4", "n_steps=16", "batch_size=32", "--budget", "256"],
-    "dict-mixed": ["net_envs:DictEnv", "n_envs=4", "n_steps=32", "batch_size=64", "--budget", "512"],
+    "dict-mixed": ["net_envs:DictEnv", *SMALL, "--budget", "512"],
     "vmapped": ["CartPole-v1:ppo", "--seeds", "2", "--vmap", "--budget", "1024"],
     "processes": ["CartPole-v1:ppo", "--seeds", "2", "--budget", "1024"],
 }
@@ -151,7 +153,9 @@ class Net:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [self.gymlab, *arguments]
-        return subprocess.run(command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=600)
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=600, check=False
+        )
 
     def train(self, name: str, run_id: str) -> subprocess.CompletedProcess[str]:
         return self.run("train", *VARIANTS[name], "--full-budget", "-q", *self.named(name, run_id))

@@ -13,9 +13,15 @@ from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, metric_rows
 
 TINY = [
-    "n_envs=4", "n_steps=16", "batch_size=32", "epochs=2", "policy.hidden=[8]", "eval.episodes=2",
-    "eval.final_episodes=2", "eval.every=50%",
-]  # fmt: skip
+    "n_envs=4",
+    "n_steps=16",
+    "batch_size=32",
+    "epochs=2",
+    "policy.hidden=[8]",
+    "eval.episodes=2",
+    "eval.final_episodes=2",
+    "eval.every=50%",
+]
 
 
 @pytest.fixture
@@ -33,9 +39,18 @@ def run_of(cli, name):
 def test_train_ends_with_one_json_object(trained):
     result = trained.result
     assert list(result) == [
-        "run_id", "run_dir", "status", "stop_reason", "env_steps", "vec_steps", "updates", "seconds", "solved", "eval",
+        "run_id",
+        "run_dir",
+        "status",
+        "stop_reason",
+        "env_steps",
+        "vec_steps",
+        "updates",
+        "seconds",
+        "solved",
+        "eval",
         "checkpoint",
-    ]  # fmt: skip
+    ]
     # 1k env_steps are 15.6 updates of 4 x 16: the run ends at the first boundary at or after the budget.
     assert (result["updates"], result["vec_steps"], result["env_steps"]) == (16, 256, 1024)
     assert result["eval"]["greedy"].keys() == {"mean", "std", "n", "low", "high", "iqm"}
@@ -197,14 +212,36 @@ def test_a_mistake_gives_one_message_exit_code_2_and_no_run(cli, arguments, told
 
 
 def test_a_registered_env_without_a_recipe_or_a_time_limit_trains(cli):
-    done = cli("train", "CliffWalking-v1:ppo", "--budget", "600", "policy.hidden=[8]", "n_envs=4", "n_steps=16",
-               "batch_size=32", "epochs=1", "eval.episodes=2", "eval.final_episodes=2", "--json")  # fmt: skip
+    done = cli(
+        "train",
+        "CliffWalking-v1:ppo",
+        "--budget",
+        "600",
+        "policy.hidden=[8]",
+        "n_envs=4",
+        "n_steps=16",
+        "batch_size=32",
+        "epochs=1",
+        "eval.episodes=2",
+        "eval.final_episodes=2",
+        "--json",
+    )
     assert done.code == 0, done.err
 
 
 def test_a_users_own_env_trains_without_a_recipe(cli):
-    done = cli("train", "tests.example_envs:Custom-v0", "--budget", "256", "policy.hidden=[8]", "n_envs=4", "n_steps=16",
-               "batch_size=32", "eval.episodes=2", "eval.final_episodes=2")  # fmt: skip
+    done = cli(
+        "train",
+        "tests.example_envs:Custom-v0",
+        "--budget",
+        "256",
+        "policy.hidden=[8]",
+        "n_envs=4",
+        "n_steps=16",
+        "batch_size=32",
+        "eval.episodes=2",
+        "eval.final_episodes=2",
+    )
     assert done.code == 0, done.err
     assert "defaults chosen from its spaces" in done.out
 

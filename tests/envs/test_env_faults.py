@@ -71,7 +71,8 @@ def test_a_fault_stops_the_run_and_names_env_episode_seed_step_and_action(way, t
     env = int(str(error.value).split()[1])
     episode = snapshot["episode"][env]
     assert str(error.value).startswith(
-        f"env {env} (tests.example_envs:Faulty-v0) failed in episode {episode} (seed {episode_seed(SEED, env, episode)}) "
+        f"env {env} (tests.example_envs:Faulty-v0) failed in episode {episode} "
+        f"(seed {episode_seed(SEED, env, episode)}) "
         "at step 35 with action 1: "
     )
 

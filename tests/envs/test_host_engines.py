@@ -227,7 +227,8 @@ def test_a_fault_names_env_episode_seed_step_action_and_trace(make: Make) -> Non
         engine.step(np.array([0, 1, 1]))
     told = str(error.value)
     assert told.startswith(
-        f"env 0 (tests.example_envs:Raises-v0) failed in episode 0 (seed {episode_seed(5, 0, 0)}) at step 4 with action 0: "
+        "env 0 (tests.example_envs:Raises-v0) failed in episode 0 "
+        f"(seed {episode_seed(5, 0, 0)}) at step 4 with action 0: "
         "RuntimeError: the simulator fell over\nTraceback"
     )
     assert 'raise RuntimeError("the simulator fell over")' in told
