@@ -228,10 +228,10 @@ def tensor_digest(path: Path) -> str:
 def shape(value: object, key: str = "") -> object:
     """A JSON value with the numbers and what differs between machines masked."""
     if isinstance(value, dict):
-        return {name: shape(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
+        return {name: shape(inner, name) for name, inner in value.items() if not name.startswith("sys/")}
+    if isinstance(value, list) and key != "command":
         return [shape(inner, key) for inner in value[:3]]
-    if isinstance(value, float) or any(word in key.lower() for word in MASKED):
+    if isinstance(value, float | list) or any(word in key.lower() for word in MASKED):
         return type(value).__name__
     return value
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from gymlab.campaigns.benchmark_table.record import read_record
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from tests.running import environment
+from tests.waiting import wait_until
 
 TINY = (
     "n_envs=2, n_steps=8, batch_size=8, epochs=1, 'policy.hidden=[4]', metrics.statistics=basic, "
@@ -93,13 +93,6 @@ def test_a_comparison_says_first_what_it_would_train(cli):
     assert not (cli.folder / "runs").exists()
     two = cli("compare", "CartPole-v1:ppo policy.hidden=[8,8]", "CartPole-v1:ppo policy.hidden=[4,4]", "--dry")
     assert "CartPole-v1:ppo policy.hidden=[4,4] seed 4" in two.out
-
-
-def wait_until(there, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 
 import pytest
@@ -15,20 +14,13 @@ from gymlab.runs.control import ask_to_stop, newest_run, send_signal, stop_reque
 from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.store import RunStore
+from tests.waiting import wait_until
 
 TINY = [
     "n_envs=4", "n_steps=16", "batch_size=32", "policy.hidden=[8]", "eval.episodes=2", "eval.final_episodes=2",
     "metrics.statistics=basic", "--full-budget",
 ]  # fmt: skip
 LASTING = ["CartPole-v1:ppo", *TINY, "--engine", "gymnasium", "--budget", "500M"]
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
 
 
 def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
@@ -59,7 +51,7 @@ def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
     assert "gymlab logs -f one" in again.out
     owner = lock_holder(paths.lock)
     files.write_json(paths.root / "stop.json", asdict(owner))  # as from another host
-    until(lambda: lock_holder(paths.lock) is None)
+    wait_until(lambda: lock_holder(paths.lock) is None)
     assert json.loads(cli("wait", "one", "--json").out)[0]["stop_reason"] == "stopped by request"
     assert not (paths.root / "stop.json").exists()
 

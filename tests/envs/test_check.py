@@ -62,7 +62,7 @@ def test_nan_is_found_with_its_step() -> None:
 def test_an_env_that_raises_is_told_where() -> None:
     step = by_title(check_env("tests.example_envs:Raises-v0", {"k": 7}))["step"]
     assert step.level == "error"
-    assert "RuntimeError: the simulator fell over (envs.py:" in step.detail
+    assert "RuntimeError: the simulator fell over (example_envs.py:" in step.detail
 
 
 def test_an_env_that_raises_late_does_not_break_the_check() -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from gymlab.recipes.resolve import resolve
 from tests.envs.trying import PPO, try_recipe
 from tests.running import environment
 from tests.stepping import actions, play
+from tests.waiting import wait_until
 
 SMALL = {"frame_skip": 4, "screen_resolution": "RES_160X120"}
 
@@ -122,11 +122,7 @@ def test_no_engine_outlives_a_process_that_is_killed(folder: Path) -> None:
     assert _running(mark) == 1
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    deadline = time.monotonic() + 10
-    while (_running(mark) or Path(mark).exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _running(mark) == 0
-    assert not Path(mark).exists()
+    wait_until(lambda: not _running(mark) and not Path(mark).exists(), "the end of the engine")
 
 
 def _running(mark: str) -> int:

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.score_runs import load_run
 from tests.running import assert_same_run, gymlab, metric_rows, start
+from tests.waiting import wait_until, wait_until_gone
 
 TINY = ["n_envs=8", "n_steps=32", "batch_size=128", "epochs=4", "policy.hidden=[16,16]"]
 TINY += ["metrics.statistics=basic"]
@@ -33,7 +32,8 @@ def evaluations(run):
 
 
 def children(pid):
-    found = subprocess.run(["pgrep", "-P", str(pid), "-f", "examiner"], check=False, capture_output=True, text=True)
+    command = ["pgrep", "-P", str(pid), "-f", "gymlab.session.evaluator"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
     return [int(line) for line in found.stdout.split()]
 
 
@@ -42,14 +42,6 @@ def awaited(run):
     if not any(run.checkpoints.glob("[0-9]*")):
         return None
     return load_checkpoint(run).info["features"]["evaluate_aside"]["pending"]
-
-
-def wait_for(condition, process):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +81,12 @@ def test_what_training_waited_for_results_is_a_metric(whole):
 def test_killed_while_it_waits_for_a_result_a_run_goes_on_exactly(folder, whole):
     process = start("train", *RUN, ASIDE, "--run-id", "killed", cwd=folder)
     run = RunPaths(folder / "runs/killed")
-    wait_for(lambda: awaited(run), process)
+    wait_until(lambda: awaited(run), process=process)
     examiner = children(process.pid)[0]
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert awaited(run) is not None
-    deadline = time.monotonic() + 15
-    while Path(f"/proc/{examiner}").exists():
-        assert time.monotonic() < deadline, "the evaluation process outlived its run"
-        time.sleep(0.05)
+    wait_until_gone([examiner])
     assert "resumed (exact)" in gymlab("resume", "killed", cwd=folder).stdout
     assert_same_run(whole / "async", run.root)
 
@@ -105,7 +94,8 @@ def test_killed_while_it_waits_for_a_result_a_run_goes_on_exactly(folder, whole)
 @pytest.mark.parametrize("moment", ["asked", pytest.param("started", marks=pytest.mark.slow)])
 def test_a_killed_evaluation_process_is_started_again_and_changes_nothing(moment, folder, whole):
     process = start("train", *RUN, ASIDE, "--run-id", "one", cwd=folder)
-    wait_for(lambda: awaited(RunPaths(folder / "runs/one")) if moment == "asked" else children(process.pid), process)
+    run = RunPaths(folder / "runs/one")
+    wait_until(lambda: children(process.pid) and (moment == "started" or awaited(run)), process=process)
     os.kill(children(process.pid)[0], signal.SIGKILL)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -30,6 +29,7 @@ from gymlab.session.evaluator.parts import open_scorer
 from gymlab.training.events import Checkpointed, Ended, Started
 from gymlab.training.named_tensors import from_tensors
 from tests.running import assert_same_run, environment, gymlab
+from tests.waiting import wait_until_gone
 
 av = pytest.importorskip("av")
 
@@ -173,10 +173,7 @@ def test_a_recorder_does_not_outlive_its_parent(tmp_path):
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while _alive(child):
-        assert time.monotonic() < deadline, "the recorder still runs"
-        time.sleep(0.05)
+    wait_until_gone([child])
 
 
 def _alive(pid):

@@ -19,6 +19,7 @@ from gymlab.media.action_keys import keys_for
 from gymlab.media.terminal_window import half_blocks, shrunk, split_keys
 from gymlab.media.writer import read_frames
 from tests.running import environment
+from tests.waiting import wait_until
 
 
 def test_keys_come_from_the_names_of_actions():
@@ -116,22 +117,15 @@ def test_keys_sent_through_tmux_move_the_cart(key, sign, tmp_path):
 
     tmux("new-session", "-d", "-x", "90", "-y", "26", shlex.join([*command, "--record", str(film)]))
     try:
-        _wait(lambda: "press a key" in tmux("capture-pane", "-p").stdout, 60)
+        wait_until(lambda: "press a key" in tmux("capture-pane", "-p").stdout)
         tmux("send-keys", key)
-        _wait(lambda: tmux("has-session").returncode != 0, 60)  # the episode is over
+        wait_until(lambda: tmux("has-session").returncode != 0)  # the episode is over
     finally:
         tmux("kill-server")
     frames = list(read_frames(film))
     # The cart is the only black thing above its line, below the pole's lower end.
     before, after = (np.nonzero((frame[280:295] < 60).all(-1))[1].mean() for frame in (frames[0], frames[-1]))
     assert 8 < sign * (after - before) < 60
-
-
-def _wait(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _read_until(terminal, wanted, seconds):

@@ -10,8 +10,8 @@ from gymlab.recipes.secrets import kept_recipe
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.start import Continuation, resume
-from tests.envs.test_env_faults import wait_until_gone
 from tests.running import environment
+from tests.waiting import wait_until_gone
 
 BODY = "c4naryBODY"  # in all of them, and nowhere else
 IN_ENVIRONMENT = {
@@ -65,7 +65,7 @@ def hits(folder):
 
 
 def status_at_the_end(paths):
-    assert wait_until_gone([json.loads(paths.status.read_text())["pid"]], 120)
+    wait_until_gone([json.loads(paths.status.read_text())["pid"]])
     return read_status(paths)["status"]
 
 

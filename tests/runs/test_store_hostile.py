@@ -133,7 +133,7 @@ watched = ("pickle.", "exec", "os.system", "subprocess")
 sys.addaudithook(lambda name, args: events.append((name, *map(str, args))) if name.startswith(watched) else None)
 from pathlib import Path
 from gymlab.core.errors import GymlabError
-from gymlab.runs import checkpoints, select, store
+from gymlab.runs import checkpoints, selection, store
 from gymlab.runs.checkpoint_folder import _sealed
 from gymlab.runs.files import sha256
 from gymlab.runs.metrics import MetricsReader
@@ -166,7 +166,7 @@ for n, name in enumerate(names):
         good = _sealed({"format": 1, "env_steps": 5, "kinds": ["best"], "info": {}, "files": facts})
         (root / "checkpoints" / "5" / "checkpoint.json").write_bytes(good)
         (root / name).write_bytes(payload)
-        paths = select.select_run(root.name, root.parent)
+        paths = selection.select_run(root.name, root.parent)
         for work in (
             lambda: checkpoints.load_checkpoint(paths),
             lambda: checkpoints.load_checkpoint(paths, "best"),

@@ -5,7 +5,6 @@ the script itself has registered the env.
 import json
 import subprocess
 import sys
-import time
 
 import gymnasium
 import pytest
@@ -15,6 +14,7 @@ from gymlab.envs.registration import foreign_registration, register_kept, regist
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, gymlab
+from tests.waiting import wait_until
 
 WALK = """
 import gymnasium, numpy as np
@@ -39,6 +39,7 @@ SCRIPT = """
 import sys
 {imports}
 from gymlab import PPO
+from tests.waiting import wait_until
 
 env, steps, run = sys.argv[1:]
 model = PPO("MlpPolicy", env, n_steps=2048, batch_size=512, n_epochs=1, seed=0, policy_kwargs={{"net_arch": [8]}})
@@ -111,11 +112,7 @@ def test_an_env_of_the_script_itself_cannot_be_told_to_other_processes():
 def test_evaluated_aside_and_killed_a_scripts_run_goes_on_exactly(env, script, folder):
     done(script(env, 500_000, "whole"))
     killed, run = script(env, 500_000, "killed"), RunPaths(folder / "runs/killed")
-    deadline = time.monotonic() + 300
-    while not (any(run.checkpoints.glob("[1-9]*")) and _pending(run)):
-        assert killed.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: any(run.checkpoints.glob("[1-9]*")) and _pending(run), process=killed, seconds=300)
     killed.kill()
     killed.communicate()
     assert "resumed (exact)" in gymlab("resume", "killed", cwd=folder).stdout

@@ -16,6 +16,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.store import RunStore
 from tests.running import assert_same_run, environment, gymlab, start
+from tests.waiting import wait_until
 
 DAY = 86_400
 SHIM = Path(__file__).with_name("clock_shim.c")
@@ -57,14 +58,6 @@ class Clock:
         return [float(text) for text in done.stdout.split()]
 
 
-def until(condition, process, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.stdout.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def updates_of(paths):
     if not list(paths.checkpoints.glob("[0-9]*")):
         return 0
@@ -85,7 +78,7 @@ def train_while_the_clock_is_set(folder, clock, budget, settings):
     process = start("train", *RUN, "--budget", budget, "--run-id", "moved", cwd=folder, **clock.environ)
     try:
         for updates, offset in settings.items():
-            until(lambda updates=updates: updates_of(paths) >= updates, process)
+            wait_until(lambda updates=updates: updates_of(paths) >= updates, process=process)
             clock.set(offset)
             # A day later or earlier, its lock is still its own.
             assert lock_holder(paths.lock).pid == process.pid

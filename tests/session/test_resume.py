@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.running import assert_same_run, gymlab, last_json, start
+from tests.waiting import wait_until
 
 SMALL = ["policy.hidden=[16,16]", "eval.episodes=2", "eval.final_episodes=3", "eval.every=25%", "--full-budget"]
 CASES = {
@@ -34,10 +35,7 @@ def kill_in_the_middle(arguments, folder, rng):
     """Start a run and SIGKILL it at a random moment after its first checkpoint; whether it was still running."""
     process = start(*arguments, cwd=folder)
     run = folder / "runs" / "killed"
-    deadline = time.monotonic() + 120
-    while not checkpoints(run) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: checkpoints(run) or process.poll() is not None, "a checkpoint")
     time.sleep(rng.uniform(0, 0.6))
     alive = process.poll() is None
     process.send_signal(signal.SIGKILL)
@@ -72,10 +70,9 @@ def test_kill_minus_nine_and_resume_is_exact(left_alone, folder):
 def test_sigterm_checkpoints_and_exits_143_and_goes_on_exactly(left_alone, folder):
     case, whole = left_alone
     process = start("train", *CASES[case], "--run-id", "stopped", cwd=folder)
-    while not checkpoints(folder / "runs/stopped"):
-        time.sleep(0.02)
+    wait_until(lambda: checkpoints(folder / "runs/stopped"), "a checkpoint", process=process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 143, output
     assert "stopped: interrupted by SIGTERM" in output
     gymlab("resume", "stopped", cwd=folder)

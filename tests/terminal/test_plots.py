@@ -109,11 +109,11 @@ def test_a_long_run_is_sampled_but_its_evaluations_are_not(tmp_path):
                 }
                 for u in range(start + 1, start + 10_001)
             )  # fmt: skip
-    began = time.perf_counter()
+    began = time.process_time()
     with CurveReader(tmp_path / "metrics.db") as reader:
         found = reader.curves([*(f"m/{i}" for i in range(10)), "eval/x", "never"], points=100)
         first, totals = reader.first("m/0"), reader.totals(["m/0", "never"])
-    assert time.perf_counter() - began < 3  # about 0.4 s: the issue asks for pages of a million values within a second
+    assert time.process_time() - began < 3  # of the processor, about 0.4: a table scan per curve would take minutes
     assert found["eval/x"].x.tolist() == [7, 30_007, 60_007]
     assert len(found["m/3"]) == 100
     assert found["m/3"].x[-1] == rows

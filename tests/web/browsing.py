@@ -6,10 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 from tests.running import environment
+from tests.waiting import wait_until
 
 CHROMIUM = shutil.which("chromium")
 
@@ -27,7 +27,7 @@ def serving(runs, *arguments, **environ):
         found = re.search(r"http://(\S+?:\d+)(\S*)", line)
         assert found, line + (process.stdout.read() if process.poll() is not None else "")
         base = f"http://{found[1]}"
-        wait_until(lambda: answers(base), what="an answer")
+        wait_until(lambda: answers(base), "an answer", seconds=60)
         yield SimpleNamespace(base=base, first=found[0], pid=process.pid, runs=runs, process=process)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -53,7 +53,7 @@ def looking(browser, base, *, scheme="light", width=1280, expected=(), **options
     """A tab; at its end nothing was complained about, and nothing was asked of anybody but the server."""
     troubles, requests = [], []
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}, **options)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(90_000)  # ends a test that hangs
     tab = context.new_page()
     tab.on("console", lambda told: troubles.append(told.text) if told.type in ("error", "warning") else None)
     tab.on("pageerror", lambda error: troubles.append(str(error)))
@@ -67,17 +67,6 @@ def looking(browser, base, *, scheme="light", width=1280, expected=(), **options
     assert [url for url in requests if not url.startswith(ours)] == []
     troubles = [text for text in troubles if not any(known in text for known in expected)]
     assert not troubles, troubles
-
-
-def wait_until(condition, seconds=30.0, what="it"):
-    """What the condition gives, once it is true."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.05)
 
 
 CHARTS = """() => [...document.querySelectorAll('.nicegui-echart')].map(element => {

@@ -14,7 +14,8 @@ import gymlab
 from gymlab.core.errors import UserError
 from gymlab.media.html_page import read_table
 from gymlab.web.inspect.worker_limit import MOST, Desk
-from tests.web.browsing import looking, serving, wait_until
+from tests.waiting import wait_until
+from tests.web.browsing import looking, serving
 from tests.web.workers.made import large_runs, made_runs  # noqa: F401
 
 pytest.importorskip("nicegui")
@@ -47,7 +48,7 @@ def page_of(site, chrome):
 
 def opened(tab, site, run):
     tab.goto(f"{site.base}/inspect/{run}")
-    wait_until(lambda: "return" in (part(tab, "summary") or ""), SECONDS, f"the episode of {run}")
+    wait_until(lambda: "return" in (part(tab, "summary") or ""), f"the episode of {run}")
     return tab
 
 
@@ -185,7 +186,7 @@ def test_another_action_is_carried_out_and_its_episode_can_be_looked_at(site, pa
     tab.locator("[data-part=force]").click()
     tab.get_by_role("option", name="3: arm 3").click()
     tab.get_by_text("Do that instead").click()
-    told = wait_until(lambda: (found := tab.evaluate(CELLS)) and "forced/forced.return" in found and found, 60)
+    told = wait_until(lambda: (found := tab.evaluate(CELLS)) and "forced/forced.return" in found and found)
     assert told["forced/forced.reward"] != str(rows[0]["reward"])
     tab.get_by_text("Look at that episode").click()
     wait_until(lambda: part(tab, "action") == "Action: arm 3", what="the other episode")
@@ -195,7 +196,7 @@ def test_another_action_is_carried_out_and_its_episode_can_be_looked_at(site, pa
 def test_what_mattered_and_the_text_for_a_review_are_shown_on_demand(site, page_of):
     tab = page_of("custom")
     tab.get_by_text("Compute").click()
-    cells = wait_until(lambda: (c := tab.evaluate(CELLS)) and "mattering/gradient.position.0" in c and c, 60)
+    cells = wait_until(lambda: (c := tab.evaluate(CELLS)) and "mattering/gradient.position.0" in c and c)
     assert math.isfinite(float(cells["mattering/value-gradient.position.1"]))
     tab.get_by_text("Review this episode").click()
     told = wait_until(lambda: part(tab, "review"), what="the text")
@@ -210,7 +211,7 @@ def test_another_seed_and_sampled_actions_give_another_episode(site, page_of, tm
     first = table(tab, tmp_path)
     tab.get_by_label("seed").fill("5")
     tab.get_by_text("Run episode").click()
-    wait_until(lambda: "seed 5" in part(tab, "summary"), SECONDS, "seed 5")
+    wait_until(lambda: "seed 5" in part(tab, "summary"), "seed 5")
     assert table(tab, tmp_path) != first
 
 
@@ -294,7 +295,7 @@ def test_a_worker_ends_with_its_page(made_runs, chrome):  # noqa: F811
         with looking(chrome, site.base) as tab:
             opened(tab, site, "bandit")
             assert len(children(site.pid)) == 1
-        wait_until(lambda: not children(site.pid), 60, "the worker to end")
+        wait_until(lambda: not children(site.pid), "the worker to end")
 
 
 def children(pid):

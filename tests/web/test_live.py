@@ -12,7 +12,8 @@ from gymlab.runs.metrics import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from tests.running import metric_rows, start
-from tests.web.browsing import charts, drawn, looking, serving, wait_until
+from tests.waiting import wait_until
+from tests.web.browsing import charts, drawn, looking, serving
 
 pytest.importorskip("nicegui")
 RECIPE = """\
@@ -40,7 +41,7 @@ def live(folder):
     process = start("train", "small.yaml", "--run-id", "live", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "live")
     try:
-        wait_until(lambda: newest(paths) > 0, 90, "the first update")
+        wait_until(lambda: newest(paths) > 0, "the first update")
         with serving(folder / "runs") as site:
             yield site, paths
     finally:
@@ -65,9 +66,9 @@ def shown(tab):
 def delay(tab, paths):
     """How long it takes until what is in the store now stands in the chart; after that, training has gone on."""
     stored, began = newest(paths), time.monotonic()
-    wait_until(lambda: shown(tab) >= stored, 15, "new updates")
+    wait_until(lambda: shown(tab) >= stored, "new updates")
     took = time.monotonic() - began
-    wait_until(lambda: newest(paths) > stored, 15, "training")
+    wait_until(lambda: newest(paths) > stored, "training")
     return took
 
 
@@ -88,19 +89,19 @@ def test_a_training_run_is_watched_held_stepped_and_stopped_from_its_page(chrome
         tab.get_by_role("tabpanel").get_by_role("button", name="Pause").click()
         tab.get_by_text("paused after update").wait_for()
         held = wait_until(lambda: steering.told(paths).get("updates"), what="a pause")
-        wait_until(lambda: newest(paths) == held, 5, "all rows")
+        wait_until(lambda: newest(paths) == held, "all rows")
         for more in (1, 2):
             tab.get_by_role("button", name="Run one update").click()
             tab.get_by_text(f"paused after update {held + more}").wait_for()
-            wait_until(lambda more=more: newest(paths) == held + more, 5, "one more row")
+            wait_until(lambda more=more: newest(paths) == held + more, "one more row")
         tab.get_by_role("tabpanel").get_by_role("button", name="Checkpoint").click()
         env_steps = (held + 2) * 128
         tab.get_by_text(f"Weights and normaliser of checkpoint {env_steps}").wait_for()
         tab.get_by_role("button", name="Go on").first.click()
-        wait_until(lambda: newest(paths) > held + 2, 10, "going on")
+        wait_until(lambda: newest(paths) > held + 2, "going on")
 
         tab.get_by_role("button", name="Stop").click()
-        wait_until(lambda: read_status(paths)["status"] == "stopped", 30, "the end")
+        wait_until(lambda: read_status(paths)["status"] == "stopped", "the end")
         tab.get_by_text("stopped", exact=True).wait_for()
         assert not (paths.root / "requests").exists()
         assert not (paths.root / "steering.json").exists()
@@ -114,7 +115,7 @@ def test_a_run_that_was_held_and_stepped_has_the_numbers_of_one_that_was_not(fol
     assert whole.returncode == 0
     held = start("train", "small.yaml", "--run-id", "held", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "held")
-    wait_until(lambda: newest(paths) > 0, 90, "the first update")
+    wait_until(lambda: newest(paths) > 0, "the first update")
     for wish in ("pause", "step", "step", "go_on", "checkpoint"):
         steering.ask(paths, wish)
         time.sleep(0.5)
@@ -129,15 +130,15 @@ def test_a_stopped_run_is_scored_and_gone_on_with_from_its_page(chrome, live):
     with looking(chrome, site.base) as tab:
         tab.goto(f"{site.base}/run/live")
         tab.get_by_role("button", name="Evaluate").click()
-        wait_until(lambda: "(asked" in paths.log.read_text(), 60, "the policy to be handed to the examiner")
+        wait_until(lambda: "(asked" in paths.log.read_text(), "the policy to be handed to the examiner")
         tab.get_by_role("button", name="Stop").click()
         tab.get_by_text("stopped", exact=True).wait_for()
         done = newest(paths)
         tab.get_by_role("button", name="Evaluate").click()
         tab.get_by_text("evaluating …").wait_for()
-        wait_until(lambda: tab.get_by_text("greedy").count(), 120, "a score")
+        wait_until(lambda: tab.get_by_text("greedy").count(), "a score")
         tab.get_by_role("button", name="Resume").click()
-        wait_until(lambda: read_status(paths)["status"] == "running" and newest(paths) > done, 120, "going on")
+        wait_until(lambda: read_status(paths)["status"] == "running" and newest(paths) > done, "going on")
         tab.get_by_text("running", exact=True).first.wait_for()
         tab.get_by_role("button", name="Stop").click()
-        wait_until(lambda: read_status(paths)["status"] == "stopped", 60, "the end")
+        wait_until(lambda: read_status(paths)["status"] == "stopped", "the end")

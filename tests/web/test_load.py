@@ -14,7 +14,8 @@ from gymlab.runs.metrics import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from tests.running import environment, start
 from tests.synthetic import make_run
-from tests.web.browsing import charts, drawn, looking, serving, wait_until
+from tests.waiting import wait_until
+from tests.web.browsing import charts, drawn, looking, serving
 from tests.web.test_live import RECIPE, newest
 
 pytest.importorskip("nicegui")
@@ -79,7 +80,7 @@ def test_twenty_who_look_leave_nine_tenths_of_the_speed(folder):
     process = start("train", "small.yaml", "--run-id", "live", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "live")
     try:
-        wait_until(lambda: newest(paths) > 0, 90, "the first update")
+        wait_until(lambda: newest(paths) > 0, "the first update")
         with serving(folder / "runs") as site:
             time.sleep(5)
             alone, watched, cost = [], [], []

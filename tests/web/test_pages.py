@@ -10,7 +10,8 @@ from gymlab.runs.metrics import MetricsReader, MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from tests.synthetic import make_run
-from tests.web.browsing import drawn, looking, serving, wait_until
+from tests.waiting import wait_until
+from tests.web.browsing import drawn, looking, serving
 
 pytest.importorskip("nicegui")
 BAD = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.web.browsing import drawn, looking, serving, wait_until
+from tests.waiting import wait_until
+from tests.web.browsing import drawn, looking, serving
 
 pytest.importorskip("nicegui")
 STATUS = re.compile(
@@ -31,12 +32,12 @@ def test_a_learning_rate_of_0_freezes_the_policy_and_nothing_is_compiled_for_it(
     with looking(chrome, site.base) as tab:
         tab.goto(f"{site.base}/playground")
         ready = tab.locator("[data-part=status]")
-        wait_until(lambda: ready.text_content() == "ready", 90, "the first game")
+        wait_until(lambda: ready.text_content() == "ready", "the first game")
         tab.locator("[data-part=game]").click()
         tab.get_by_role("option", name="Bandit").click()
-        wait_until(lambda: "ten arms" in tab.text_content("body") and ready.text_content() == "ready", 90, "the bandit")
+        wait_until(lambda: "ten arms" in tab.text_content("body") and ready.text_content() == "ready", "the bandit")
         tab.get_by_role("button", name="Train").click()
-        moving = wait_until(lambda: (s := status(tab)) and s[1] > 5 and s[2] > 0 and s, 90, "updates")
+        moving = wait_until(lambda: (s := status(tab)) and s[1] > 5 and s[2] > 0 and s, "updates")
         slider = tab.locator("[data-part=slider-learning_rate]")
         slider.click(position={"x": 1, "y": slider.bounding_box()["height"] / 2})
         wait_until(lambda: tab.locator("[data-part=value-learning_rate]").text_content() == "0", what="the slider")
@@ -47,6 +48,6 @@ def test_a_learning_rate_of_0_freezes_the_policy_and_nothing_is_compiled_for_it(
         assert drawn(tab, "return of the last training episodes")["series"][0]["data"]
         tab.get_by_role("button", name="Pause").click()
         tab.get_by_text("Watch an episode").click()
-        wait_until(lambda: "in 20 steps" in tab.locator("[data-part=film]").text_content(), 60, "the episode")
+        wait_until(lambda: "in 20 steps" in tab.locator("[data-part=film]").text_content(), "the episode")
         tab.get_by_role("button", name="Reset").click()
-        wait_until(lambda: ready.text_content() == "ready", 90, "the reset")
+        wait_until(lambda: ready.text_content() == "ready", "the reset")

@@ -32,7 +32,7 @@ def opened(chrome, tmp_path):
     assert [url for url in requests if not url.startswith(("file:", "blob:", "data:"))] == []
 
 
-def wait_until(tab, condition, seconds=30):
+def wait_until(tab, condition, seconds=120):
     """Asked from outside: the page's own policy allows no eval."""
     deadline = time.monotonic() + seconds
     while not tab.evaluate(condition):
