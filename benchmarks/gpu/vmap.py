@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gymlab.core.cooperative_lock import taking_turns
+from gymlab.core.cooperative_lock import hold_lock
 from gymlab.core.statistics import estimate
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import Parts, build
@@ -60,7 +60,7 @@ class Runs:
         found: dict[int, tuple[Any, float]] = {}
 
         def member(index: int, seat: Seat) -> None:
-            with taking_turns(self.turn):
+            with hold_lock(self.turn):
                 found[index] = self.train(seat, index, states[index], updates, first)
 
         threads = [threading.Thread(target=member, args=pair) for pair in enumerate(self.seats)]

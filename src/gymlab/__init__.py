@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gymlab.core.version import __version__
+from gymlab.core import __version__
 
 __all__ = ["A2C", "PPO", "REINFORCE", "__version__", "evaluate_policy", "load", "make_vec_env"]
 

@@ -1,52 +1,52 @@
-"""Threads that take turns: one at a time, and others while it steps aside."""
+"""Cooperative lock: one thread runs at a time and releases the lock while it blocks."""
 
 import threading
 
 import pytest
 from jax._src.lru_cache import LRUCache
 
-from gymlab.core.cooperative_lock import aside, taking_turns
+from gymlab.core.cooperative_lock import hold_lock, yield_lock
 from gymlab.runs import platform
 from gymlab.session.jax_setup import set_up_jax
 
 
-def test_only_one_goes_on_until_it_steps_aside():
-    turn, order, waits = threading.Lock(), [], threading.Event()
+def test_a_second_thread_runs_only_while_the_holder_yields_the_lock():
+    lock, order, waits = threading.Lock(), [], threading.Event()
 
     def other():
         waits.set()
-        with taking_turns(turn):
+        with hold_lock(lock):
             order.append("other")
 
-    with taking_turns(turn):
+    with hold_lock(lock):
         thread = threading.Thread(target=other)
         thread.start()
         waits.wait(10)
         order.append("first")
-        with aside():
+        with yield_lock():
             thread.join(10)
         order.append("first again")
     assert order == ["first", "other", "first again"]
 
 
-def test_stepping_aside_is_nothing_to_a_thread_that_takes_no_turns():
-    """It lets go of no lock but its turn's: neither of one that it holds otherwise, nor of a turn that is over."""
-    turn = threading.Lock()
-    with taking_turns(turn):
+def test_yield_lock_does_nothing_in_a_thread_without_a_cooperative_lock():
+    """It releases only the lock of `hold_lock`: no lock that is held otherwise, and none that was released before."""
+    lock = threading.Lock()
+    with hold_lock(lock):
         pass
-    with turn, aside():
-        assert turn.locked()
+    with lock, yield_lock():
+        assert lock.locked()
 
 
-def test_two_that_want_a_file_lock_do_not_wait_for_each_others_turn(tmp_path):
-    """Who holds the file's lock and steps aside gets its turn again although the other wants that lock."""
-    turn, path, done = threading.Lock(), tmp_path / "lock", []
+def test_two_threads_that_wait_for_a_file_lock_do_not_deadlock(tmp_path):
+    """The holder of the file lock gets the cooperative lock back although the other thread waits for the file."""
+    lock, path, done = threading.Lock(), tmp_path / "lock", []
 
     def work():
-        with taking_turns(turn):
+        with hold_lock(lock):
             fd = platform.open_lock(path)
             platform.wait_lock(fd)
-            with aside():
+            with yield_lock():
                 threading.Event().wait(0.2)
             platform.unlock(fd)
             done.append(1)
@@ -59,20 +59,20 @@ def test_two_that_want_a_file_lock_do_not_wait_for_each_others_turn(tmp_path):
     assert done == [1, 1]
 
 
-def test_what_jax_compiles_is_kept_whole_or_not_at_all_and_within_one_turn(tmp_path, monkeypatch):
+def test_a_compiled_program_is_cached_atomically_with_the_cooperative_lock_held(tmp_path, monkeypatch):
     set_up_jax(tmp_path)
-    cache, turn = LRUCache(str(tmp_path / "cache"), max_size=-1), threading.Lock()
+    cache, lock = LRUCache(str(tmp_path / "cache"), max_size=-1), threading.Lock()
     seen = []
 
     def replace(*_):
-        seen.append(turn.locked())
+        seen.append(lock.locked())
         raise OSError("no space left")
 
-    with monkeypatch.context() as broken, taking_turns(turn):
+    with monkeypatch.context() as broken, hold_lock(lock):
         broken.setattr(platform, "replace", replace)
         with pytest.raises(OSError, match="no space"):
             cache.put("key", b"compiled")
-    assert seen == [True]  # another thread that wants the same program would wait for us inside JAX
+    assert seen == [True]  # another thread that wants the same program would wait for this one inside JAX
     assert cache.get("key") is None
     cache.put("key", b"compiled")
     assert cache.get("key") == b"compiled"

@@ -18,13 +18,13 @@ VALUE = st.floats(1e-8, 1e3)
 
 
 @given(VALUE, PROGRESS)
-def test_lin_x_is_exactly_x_times_what_is_left(start, progress):
+def test_a_lin_schedule_is_exactly_its_start_times_the_remaining_progress(start, progress):
     # Stable-Baselines3: progress_remaining * initial_value
     assert parse_schedule(f"lin_{start!r}").at(progress) == start * (1 - progress)
 
 
 @given(VALUE, PROGRESS)
-def test_a_number_is_constant(value, progress):
+def test_a_number_is_parsed_as_a_constant_schedule(value, progress):
     schedule = parse_schedule(value)
     assert schedule.at(progress) == value
     assert not schedule.varies
@@ -53,7 +53,7 @@ def test_a_piecewise_schedule_interpolates():
     assert schedule.at(0.65) == pytest.approx((5e-4 + 1e-5) / 2)
 
 
-def test_a_minimum_is_respected():
+def test_a_schedule_never_falls_below_its_minimum():
     assert parse_schedule({"start": 1e-3, "end": 0, "min": 1e-4}).at(0.99) == 1e-4
     assert parse_schedule({"points": [[0, 1], [1, 0]], "min": 0.25}).at(0.9) == 0.25
     assert parse_schedule({"points": [[0, 1], [1, 0]]}).at(1.0) == 0.0
@@ -111,7 +111,7 @@ def test_a_piecewise_schedule_passes_through_its_points(points, progress):
         ([["0%", "x"]], "neither a number nor a schedule"),
     ],
 )
-def test_a_broken_schedule_says_what_is_wrong(written, says):
+def test_an_invalid_schedule_raises_an_error_that_names_the_problem(written, says):
     with pytest.raises(ValueError, match=says):
         parse_schedule(written)
 
@@ -135,13 +135,13 @@ def test_a_minimum_can_bring_a_schedule_within_its_bounds():
 @pytest.mark.parametrize(
     "written", [3e-4, "lin_3e-4", {"start": 1, "end": 2, "shape": "cosine"}, [["0%", 1], ["50%", 2]]]
 )
-def test_a_schedule_is_written_as_it_was_read(written):
+def test_a_schedule_is_serialized_as_it_was_written_in_the_recipe(written):
     model = _Model.model_validate({"free": written})
     assert model.model_dump()["free"] == written
     assert _Model.model_validate(model.model_dump()) == model
 
 
-def test_what_never_moves_does_not_vary():
+def test_a_schedule_with_one_value_does_not_vary():
     assert not parse_schedule([[0, 1], [1, 1]]).varies
     assert not parse_schedule({"start": 2, "end": 2}).varies
     assert not parse_schedule({"start": 1, "end": 0, "min": 1}).varies

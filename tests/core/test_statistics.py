@@ -17,7 +17,7 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
         iqm([])
 
 
-def test_the_interval_of_a_mean_is_the_normal_one_where_that_holds():
+def test_the_bootstrap_interval_of_a_mean_matches_the_normal_interval():
     values = np.random.default_rng(1).normal(10, 2, 400)
     found = estimate(values, mean)
     half = 1.96 * values.std() / 20
@@ -26,7 +26,7 @@ def test_the_interval_of_a_mean_is_the_normal_one_where_that_holds():
     assert found.high == pytest.approx(values.mean() + half, abs=0.03)
 
 
-def test_an_interval_covers_the_truth_as_often_as_it_says():
+def test_an_interval_covers_the_true_value_at_its_stated_level():
     rng = np.random.default_rng(0)
     hits = [
         found.low <= 0 <= found.high
@@ -51,7 +51,7 @@ def test_resampling_within_groups_leaves_no_spread_where_groups_have_none():
     assert pooled.low < 5 < pooled.high
 
 
-def test_a_difference_and_how_often_one_set_beats_the_other():
+def test_difference_and_probability_of_improvement_of_two_sets():
     found = difference([5, 6, 7, 8], [1, 2, 3, 4], mean)
     assert found.value == 4
     assert 2 < found.low < 4 < found.high < 6

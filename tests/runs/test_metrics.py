@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gymlab.core.errors import RunError, UserError
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 from gymlab.runs import failpoints
 from gymlab.runs.metrics import MetricsReader, MetricsWriter
 

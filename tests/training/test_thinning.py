@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gymlab.core.clock import Clock
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 from gymlab.features.machine_metrics import Measure
 from gymlab.features.record import Record
 from gymlab.recipes.schema import MetricsSettings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gymlab.campaigns.benchmark_table.record import Record
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 from gymlab.core.statistics import Estimate, difference, estimate, probability_of_improvement
 
 LEAST_SEEDS = 3  # below this an interval from resampling seeds means nothing
@@ -32,8 +32,8 @@ class Contrast(NamedTuple):
 
     def told(self, found: Estimate) -> str:
         """An estimate of this quantity for people."""
-        low, high = counted(found.low), counted(found.high)
-        return f"{counted(found.value)} [{low}, {high}]" if self.steps else str(found)
+        low, high = format_count(found.low), format_count(found.high)
+        return f"{format_count(found.value)} [{low}, {high}]" if self.steps else str(found)
 
     @property
     def shown(self) -> bool:
@@ -153,7 +153,7 @@ def page(found: Comparison) -> list[str]:
             f"{count} of {len(side.records)} runs of {name}"
             for count, side, name in zip(found.reached, (found.a, found.b), "AB", strict=True)
         )
-        cut = counted(min(record.horizon for record in (*found.a.records, *found.b.records)))
+        cut = format_count(min(record.horizon for record in (*found.a.records, *found.b.records)))
         lines.append(f"threshold {found.threshold:g}: {reached} came to it; one that did not counts as {cut} steps")
     lines += [f"note: {note}" for note in found.notes]
     return [*lines, *(verdict(part, "A", "B") for part in contrasts)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.campaigns.executors.processes import Job
-from gymlab.core.format import lasted
+from gymlab.core.format import format_duration
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
 
@@ -23,7 +23,7 @@ class Left(NamedTuple):
 
     def told(self, width: int) -> str:
         """For people: `about 5:03`, `at least 0:30 (2 runs of unknown speed)`."""
-        time = lasted(max(self.seconds / max(width, 1), 1.0))
+        time = format_duration(max(self.seconds / max(width, 1), 1.0))
         if not self.unknown:
             return f"about {time}"
         unknown = f"{self.unknown} run{'s' * (self.unknown > 1)} of unknown speed"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.campaigns.references import Data, data, scores_of
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.diagnosis.examine import examine, verdict
 from gymlab.diagnosis.page import evidence_of
 from gymlab.reports import sections
@@ -81,7 +81,7 @@ def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
                 shown(env),
                 f"{run['best_return']:.6g}",
                 sections.yes_or_no(run.get("solved"), "-"),
-                counted(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
+                format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
                 "-" if chance is None else f"{chance.score:g}",
                 "-" if top is None else str(top),
                 "-" if optimum is None else f"{optimum.score:g}",
@@ -100,10 +100,10 @@ def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
             shown(run.get("name")),
             shown(run.get("seed")),
             shown(run.get("status")),
-            counted(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
+            format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
             f"{run['best_return']:.6g}" if isinstance(run.get("best_return"), int | float) else "-",
             sections.yes_or_no(run.get("solved"), "-"),
-            lasted(run["seconds"]) if isinstance(run.get("seconds"), int | float) else "-",
+            format_duration(run["seconds"]) if isinstance(run.get("seconds"), int | float) else "-",
         )
         for run in runs[:_MOST_RECENT]
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from gymlab.core.clock import Count
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 
 
 class Reference(BaseModel):
@@ -26,7 +26,7 @@ class Reference(BaseModel):
     def __str__(self) -> str:
         spread = "" if self.std is None else f" ± {self.std:g}"
         where = "" if self.on is None else f" on {self.on}"
-        steps = "" if self.steps is None else f" at {counted(self.steps)}"
+        steps = "" if self.steps is None else f" at {format_count(self.steps)}"
         return f"{self.system} {self.algorithm} {self.score:g}{spread}{steps}{where}"
 
 

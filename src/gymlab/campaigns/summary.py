@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gymlab.core.clock import short
+from gymlab.core.format import format_count
 from gymlab.core.statistics import Estimate, estimate
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import read_facts
@@ -117,10 +117,12 @@ def told(group: Group, endings: Sequence[Ending], summary: Summary) -> list[str]
         lines.append(f"return: interquartile mean {summary.score} (95 % interval, {summary.scored} members)")
     if summary.solved is not None:
         reached = summary.steps_to_threshold
-        when = "" if reached is None else f"; median {short(int(reached))} env_steps to the threshold"
+        when = (
+            "" if reached is None else f"; median {format_count(int(reached), brief=True)} env_steps to the threshold"
+        )
         lines.append(f"solved: {summary.solved} of {len(endings)}{when}")
-    speed = f"{short(int(summary.steps_per_second))} a second"
-    lines.append(f"{short(summary.env_steps)} env_steps in {summary.seconds:.1f} s: {speed}")
+    speed = f"{format_count(int(summary.steps_per_second), brief=True)} a second"
+    lines.append(f"{format_count(summary.env_steps, brief=True)} env_steps in {summary.seconds:.1f} s: {speed}")
     best = max((e for e in endings if e.score is not None), key=lambda e: e.score or 0.0, default=None)
     if any(ending.status != "finished" for ending in endings):
         lines.append(f"next: gymlab resume {group.name}")
@@ -135,7 +137,7 @@ def _table(endings: Sequence[Ending]) -> list[str]:
     lines = [f"  {'member':{width}}  {'status':9} {names}"]
     for ending in endings:
         verdict = {True: "yes", False: "no", None: "-"}[ending.solved]
-        reached = "-" if ending.steps_to_threshold is None else short(ending.steps_to_threshold)
+        reached = "-" if ending.steps_to_threshold is None else format_count(ending.steps_to_threshold, brief=True)
         lines.append(
             f"  {ending.member.label:{width}}  {ending.status:9} {_number(ending.score):>9} {verdict:>7} "
             f"{ending.env_steps:>10} {reached:>8} {ending.seconds:>8.1f}"

@@ -52,6 +52,8 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _size(count: int | None) -> str:
+    from gymlab.core.format import format_bytes
+
     if count is None:
         return "unknown"
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+    return format_bytes(count, binary=True)

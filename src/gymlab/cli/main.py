@@ -93,7 +93,7 @@ app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from gymlab.core.version import __version__
+        from gymlab.core import __version__
 
         typer.echo(f"gymlab {__version__}")
         raise typer.Exit

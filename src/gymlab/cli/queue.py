@@ -140,7 +140,7 @@ def limits(
     """
     from gymlab.core.clock import parse_number
     from gymlab.core.errors import UserError
-    from gymlab.core.format import counted
+    from gymlab.core.format import format_count
     from gymlab.runs.files import strict_json
 
     wanted = None if steps is None else parse_number(steps)
@@ -152,7 +152,9 @@ def limits(
     if as_json:
         typer.echo(strict_json({"jobs": now.jobs, "steps": now.steps}))
     else:
-        typer.echo(f"{now.jobs} jobs at once, {'any number of' if now.steps is None else counted(now.steps)} env steps")
+        typer.echo(
+            f"{now.jobs} jobs at once, {'any number of' if now.steps is None else format_count(now.steps)} env steps"
+        )
 
 
 @app.command()

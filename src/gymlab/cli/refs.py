@@ -90,7 +90,7 @@ def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
 
 
 def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
-    from gymlab.core.format import counted
+    from gymlab.core.format import format_count
     from gymlab.reports.sections import columns, shown
 
     rows = [
@@ -99,7 +99,7 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
             f"{ref.score:g}" + ("" if ref.std is None else f" ± {ref.std:g}"),
             ref.system,
             ref.algorithm,
-            "-" if ref.steps is None else counted(ref.steps),
+            "-" if ref.steps is None else format_count(ref.steps),
             "" if ref.on is None else f"on {ref.on}",
         )
         for ref in listed
@@ -110,7 +110,7 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
             f"{run['best_return']:g}",
             "yours",
             shown(run["name"]).rpartition(":")[2],
-            counted(run["env_steps"] or 0),
+            format_count(run["env_steps"] or 0),
             shown(run["id"]),
         )
         for run in own

@@ -51,7 +51,7 @@ class Progress:
 
     def ticked(self, active: Sequence[Job], waiting: Sequence[Job]) -> None:
         from gymlab.campaigns.eta import left, steps_done
-        from gymlab.core.format import lasted
+        from gymlab.core.format import format_duration
 
         now = time.monotonic()
         if now - self._told < _EVERY_SECONDS[self._terminal] or (not self._terminal and now - self._began < 2):
@@ -63,7 +63,12 @@ class Progress:
             if job.trial is not None
         ]
         time_left = left([*active, *waiting], self._speeds).told(self._width)
-        parts = [f"{self._done} of {self._total} done", *shares, lasted(now - self._began), f"{time_left} left"]
+        parts = [
+            f"{self._done} of {self._total} done",
+            *shares,
+            format_duration(now - self._began),
+            f"{time_left} left",
+        ]
         line = " · ".join(parts)
         if self._terminal:
             sys.stderr.write(f"\r\x1b[K{line[:200]}")

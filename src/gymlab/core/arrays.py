@@ -1,4 +1,4 @@
-"""One implementation for NumPy and JAX arrays, without importing JAX where there is none."""
+"""Array functions that work on NumPy and JAX arrays alike, without importing JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four clocks of a run, and numbers the way people write them."""
+"""The clocks of a run (updates, steps, episodes, seconds), and parsing of numbers such as `1M` and `10%`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AllowInfNan, BeforeValidator, WithJsonSchema
 
+from gymlab.core.format import format_count
+
 StepClock = Literal["vec_steps", "env_steps"]
 CLOCKS = ("vec_steps", "env_steps", "updates", "seconds")
 
 _SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d{1,4})?)\s*([kmgb]?|%)\s*", re.IGNORECASE | re.ASCII)
-_EXACT = 10**18  # beyond this nothing we count needs to be a whole number
+_EXACT = 10**18  # larger numbers become floats
 _LARGEST_COUNT = 10**15
 
 
 class Clock(NamedTuple):
-    """Where a run is. Counted in whole updates, so it is exact after a resume."""
+    """The position of a run. Counted in whole updates, so it is exact after a resume."""
 
     updates: int = 0
     vec_steps: int = 0  # vectorised env.step calls: comparable across n_envs
@@ -39,7 +41,7 @@ def parse_number(raw: Any) -> Any:
         return raw
     digits = match[1].replace("_", "")
     suffix = match[2].lower()
-    # Decimal, because 2.3 * 10**6 is no whole number in binary
+    # Decimal, because 2.3 * 10**6 is not a whole number in binary
     value = Decimal(digits) / 100 if suffix == "%" else Decimal(digits) * _SUFFIX[suffix]
     counts = re.fullmatch(r"[-+]?\d+", digits) is not None or suffix != ""
     whole = suffix != "%" and counts and abs(value) < _EXACT and value == value.to_integral_value()
@@ -55,7 +57,7 @@ def _parse_finite(raw: Any) -> Any:
 def _parse_count(raw: Any) -> Any:
     value = _parse_finite(raw)
     if isinstance(value, int | float) and abs(value) > _LARGEST_COUNT:
-        raise ValueError(f"expected a whole number below {short(_LARGEST_COUNT)}")
+        raise ValueError(f"expected a whole number below {format_count(_LARGEST_COUNT)}")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -66,11 +68,3 @@ def _json_schema(kind: str) -> WithJsonSchema:
 
 Number = Annotated[float, BeforeValidator(_parse_finite), AllowInfNan(False), _json_schema("number")]
 Count = Annotated[int, BeforeValidator(_parse_count), _json_schema("integer")]
-
-
-def short(count: float) -> str:
-    """1500000 as `1.5M`: the inverse of `parse_number` for people."""
-    for suffix, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if abs(count) >= size:
-            return f"{count / size:.4g}{suffix}"
-    return f"{count:g}"

@@ -1,7 +1,7 @@
-"""Threads that take turns: of those that share a lock one goes on at a time, and steps aside while it waits.
+"""Cooperative lock: one thread runs at a time and releases the lock while it blocks.
 
-Python lets only one of them compute anyway. Where dozens want to, passing the right to do so around at every small call
-takes longer than the work itself.
+Python lets only one thread compute anyway. With dozens of them, passing the interpreter's lock around at every small
+call takes longer than the work itself.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_mine = threading.local()
+_thread = threading.local()
 
 
 @contextmanager
-def taking_turns(turn: threading.Lock) -> Iterator[None]:
-    """In here it is this thread's turn."""
-    with turn:
-        _mine.turn = turn
+def hold_lock(lock: threading.Lock) -> Iterator[None]:
+    """Run the block with the lock held, as the thread's cooperative lock."""
+    with lock:
+        _thread.lock = lock
         try:
             yield
         finally:
-            _mine.turn = None
+            _thread.lock = None
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """Let others go on meanwhile; for a thread that takes no turns, nothing.
+def yield_lock() -> Iterator[None]:
+    """Release the thread's cooperative lock during the block; nothing in a thread that holds none.
 
-    Not where a lock is held that one of them may wait for when it has its turn: neither would ever go on.
+    Do not use it while holding another lock that a waiting thread needs once it runs: both would block forever.
     """
-    turn: threading.Lock | None = getattr(_mine, "turn", None)
-    if turn is None:
+    lock: threading.Lock | None = getattr(_thread, "lock", None)
+    if lock is None:
         yield
         return
-    turn.release()
+    lock.release()
     try:
         yield
     finally:
-        turn.acquire()
+        lock.acquire()

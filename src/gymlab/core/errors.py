@@ -1,4 +1,4 @@
-"""Errors that are meant for people."""
+"""Errors shown to users without a traceback, and did-you-mean suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class UserError(GymlabError):
 
 
 class RunError(GymlabError):
-    """The run could not go on: an env fault, a full disk, numbers that are no numbers."""
+    """The run cannot continue: an env fault, a full disk, NaN."""
 
     exit_code = 1
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice most like `name`, if any is close: case first, then spelling."""
+    """The choice closest to `name`, if any is close: equal but for case first, then by spelling."""
     options = list(dict.fromkeys(choices))
     folded = {option.lower(): option for option in reversed(options)}
     if name.lower() in folded:
@@ -35,11 +35,11 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, choices: Iterable[str], limit: int = 12) -> str:
-    """`did you mean 'x'?` or, when nothing is close, the choices themselves."""
+    """`did you mean 'x'?` or, when nothing is close, the list of choices."""
     options = list(dict.fromkeys(choices))
     close = nearest(name, options)
     if close is not None:
         return f"did you mean '{close}'?"
-    shown = ", ".join(sorted(options)[:limit])
+    listed = ", ".join(sorted(options)[:limit])
     more = f" and {len(options) - limit} more" if len(options) > limit else ""
-    return f"choose one of: {shown}{more}"
+    return f"choose one of: {listed}{more}"

@@ -1,4 +1,4 @@
-"""What `gymlab explain` answers. A module that has something to explain offers `names()` and `explain(name)`."""
+"""Answers of `gymlab explain`. A module with something to explain offers `names()` and `explain(name)`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple, Protocol
 
 
 class Explanation(NamedTuple):
-    """One thing with a name: a metric, a setting, an alert."""
+    """The explanation of one name: a metric, a setting, an alert."""
 
     name: str
     kind: str
     help: str
-    facts: dict[str, str]  # what there is to know, by title, in the order in which it is told
+    facts: dict[str, str]  # by title, in the order of printing
 
     def text(self) -> str:
         """As paragraphs for a terminal."""
@@ -20,13 +20,13 @@ class Explanation(NamedTuple):
         return "\n".join([f"{self.name} ({self.kind})", f"  {self.help}", *lines])
 
 
-class Source(Protocol):
+class ExplanationSource(Protocol):
     """A module of explanations."""
 
     def names(self) -> list[str]:
-        """Everything that can be asked for, for did-you-mean."""
+        """All names that have an explanation, for did-you-mean."""
         ...
 
     def explain(self, name: str) -> list[Explanation]:
-        """What goes by this name; [] where nothing does, several where it is ambiguous."""
+        """The explanations of a name: none where it is unknown, several where it is ambiguous."""
         ...

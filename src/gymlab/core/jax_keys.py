@@ -1,4 +1,4 @@
-"""JAX keys for named streams: the compiled counterpart of `core.rng`."""
+"""JAX PRNG keys of named streams: `core.rng` for compiled code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymlab.core.types import Array
 
 
 def run_key(seed: int) -> Array:
-    """The key every other key of a run is derived from: that of `jax.random.key`, without a program to compile."""
+    """The root key of a run, equal to `jax.random.key(seed)`, made without compiling a program."""
     return jax.random.wrap_key_data(np.array([0, seed % 2**32], np.uint32), impl="threefry2x32")  # type: ignore[arg-type]
 
 
@@ -23,7 +23,7 @@ def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
 
 
 def named_key(seed: int, name: str, *indices: int) -> Array:
-    """`stream_key(run_key(seed), name, *indices)`, without a program to compile."""
+    """`stream_key(run_key(seed), name, *indices)`, made without compiling a program."""
     key = (0, seed % 2**32)
     for word in (stream_id(name), *indices):
         key = _threefry(key, (0, word))
@@ -31,13 +31,13 @@ def named_key(seed: int, name: str, *indices: int) -> Array:
 
 
 def _threefry(key: tuple[int, int], count: tuple[int, int]) -> tuple[int, int]:
-    """The hash behind JAX's keys, Threefry-2x32 with 20 rounds (Salmon et al., 2011), of one pair of words."""
+    """Threefry-2x32 with 20 rounds (Salmon et al., 2011), the hash of JAX's keys, for one pair of words."""
     words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
     x, y = (count[0] + words[0]) % 2**32, (count[1] + words[1]) % 2**32
     for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+        for bits in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = (x + y) % 2**32
-            y = ((y << turn | y >> 32 - turn) % 2**32) ^ x
+            y = ((y << bits | y >> 32 - bits) % 2**32) ^ x
         x = (x + words[(group + 1) % 3]) % 2**32
         y = (y + words[(group + 2) % 3] + group + 1) % 2**32
     return x, y

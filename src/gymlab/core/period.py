@@ -1,4 +1,4 @@
-"""Something that happens every so many steps: it fires at the first update at or after each multiple. No state."""
+"""A period in steps: it fires at the first update at or after each multiple, and keeps no state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Period:
         return max(_ceil_div(multiple * self.every, self.steps_per_update), updates + 1)
 
     def fires(self, updates: int) -> bool:
-        """Whether update number `updates` (counted from 1) is one of them."""
+        """Whether the period fires at update number `updates` (counted from 1)."""
         return updates > 0 and self.due(updates - 1) == updates
 
 

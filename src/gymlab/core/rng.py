@@ -1,6 +1,6 @@
-"""Every random stream is derived from (run seed, stream name, indices), never carried along.
+"""Random streams in NumPy, each derived from (run seed, stream name, indices) and never carried as state.
 
-NumPy only, so that env worker processes can use it; `core.keys` does the same for JAX.
+No JAX here, so that env worker processes can import it; `core.jax_keys` does the same for JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EVALUATION_BIT = 1 << 30
 
 
 def stream_id(name: str) -> int:
-    """A stable number for a stream's name."""
+    """A stable number for the name of a stream."""
     return zlib.crc32(name.encode())
 
 

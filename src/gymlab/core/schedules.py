@@ -1,4 +1,4 @@
-"""A hyperparameter as a function of progress. The one place where scheduling maths is done.
+"""Schedules: hyperparameters as functions of a run's progress. The only place that computes them.
 
 Values are computed here in float64 and enter compiled code as numbers, so changing one never recompiles.
 """
@@ -32,11 +32,11 @@ class Schedule:
     shape: Shape = "constant"
     points: tuple[tuple[float, float], ...] = ()
     minimum: float = -math.inf
-    written: Any = None  # as it stood in the recipe
+    source: Any = None  # the value as written in the recipe
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values at the corners; all others lie between them."""
+        """The values at the corner points; all others lie between them."""
         corners = tuple(value for _, value in self.points) or (self.start, self.end)
         return tuple(max(value, self.minimum) for value in corners)
 
@@ -63,9 +63,9 @@ class Schedule:
         return math.exp(math.log(self.start) * (1.0 - share) + math.log(self.end) * share)
 
 
-def constant(value: float, written: Any = None) -> Schedule:
-    """A schedule that never moves."""
-    return Schedule(value, value, written=value if written is None else written)
+def constant(value: float, source: Any = None) -> Schedule:
+    """A schedule with one value."""
+    return Schedule(value, value, source=value if source is None else source)
 
 
 def parse_schedule(raw: Any) -> Schedule:
@@ -73,12 +73,12 @@ def parse_schedule(raw: Any) -> Schedule:
     if isinstance(raw, Schedule):
         return raw
     if isinstance(raw, str) and raw.startswith("lin_"):
-        return Schedule(_number(raw[4:], raw), 0.0, shape="linear", written=raw)
+        return Schedule(_number(raw[4:], raw), 0.0, shape="linear", source=raw)
     if isinstance(raw, dict):
         return _from_mapping(raw)
     if isinstance(raw, list | tuple):
-        return _from_points(raw, minimum=-math.inf, written=raw)
-    return constant(_number(raw, raw), written=raw)
+        return _from_points(raw, minimum=-math.inf, source=raw)
+    return constant(_number(raw, raw), source=raw)
 
 
 def _number(raw: Any, whole: Any) -> float:
@@ -97,7 +97,7 @@ def _from_mapping(raw: dict[Any, Any]) -> Schedule:
         if unknown:
             raise ValueError(f"unknown schedule key '{unknown[0]}' beside points: {suggestion(unknown[0], ['min'])}")
         minimum = _number(raw["min"], raw["min"]) if "min" in raw else -math.inf
-        return _from_points(raw["points"], minimum=minimum, written=dict(raw))
+        return _from_points(raw["points"], minimum=minimum, source=dict(raw))
     for key in raw:
         if key not in _KEYS:
             raise ValueError(f"unknown schedule key '{key}': {suggestion(str(key), [*_KEYS, 'points'])}")
@@ -115,10 +115,10 @@ def _from_mapping(raw: dict[Any, Any]) -> Schedule:
     if shape == "exp" and (start <= 0 or end <= 0):
         raise ValueError(f"shape exp needs start and end above 0, got start={start:g} and end={end:g}")
     minimum = _number(raw["min"], raw["min"]) if "min" in raw else -math.inf
-    return Schedule(start, end, begin, finish, shape, minimum=minimum, written=dict(raw))
+    return Schedule(start, end, begin, finish, shape, minimum=minimum, source=dict(raw))
 
 
-def _from_points(raw: Any, *, minimum: float, written: Any) -> Schedule:
+def _from_points(raw: Any, *, minimum: float, source: Any) -> Schedule:
     if (
         not isinstance(raw, list | tuple)
         or not raw
@@ -128,8 +128,8 @@ def _from_points(raw: Any, *, minimum: float, written: Any) -> Schedule:
     points = tuple((_progress(where), _number(value, value)) for where, value in raw)
     if any(a[0] >= b[0] for a, b in itertools.pairwise(points)):
         raise ValueError(f"the progress of a piecewise schedule must rise from point to point, got {raw!r}")
-    plain = written if isinstance(written, dict) else [list(pair) for pair in written]
-    return Schedule(points[0][1], points[-1][1], points=points, minimum=minimum, written=plain)
+    as_lists = source if isinstance(source, dict) else [list(pair) for pair in source]
+    return Schedule(points[0][1], points[-1][1], points=points, minimum=minimum, source=as_lists)
 
 
 def _progress(raw: Any) -> float:
@@ -145,17 +145,17 @@ def within(low: float = -math.inf, high: float = math.inf) -> AfterValidator:
     def check(schedule: Schedule) -> Schedule:
         if not low <= min(schedule.values) <= max(schedule.values) <= high:
             bound = f"must be at least {low:g}" if high == math.inf else f"must stay within {low:g} and {high:g}"
-            raise ValueError(f"{bound}, got {schedule.written!r}")
+            raise ValueError(f"{bound}, got {schedule.source!r}")
         return schedule
 
     return AfterValidator(check)
 
 
-_PLAIN = PlainSerializer(lambda schedule: schedule.written)
-_SCHEMA = WithJsonSchema(
+_SERIALIZER = PlainSerializer(lambda schedule: schedule.source)
+_JSON_SCHEMA = WithJsonSchema(
     {
         "description": "a number, lin_X, {start, end, from, to, shape, min} or [[progress, value], ...]",
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "object"}, {"type": "array"}],
     }
 )
-Scheduled = Annotated[Schedule, PlainValidator(parse_schedule), _PLAIN, _SCHEMA]
+Scheduled = Annotated[Schedule, PlainValidator(parse_schedule), _SERIALIZER, _JSON_SCHEMA]

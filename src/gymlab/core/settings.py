@@ -1,4 +1,4 @@
-"""The base of every settings class."""
+"""`Settings`: the base class of every settings model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Settings(BaseModel):
-    """Frozen and strict about names. A field's `description` is its help text everywhere."""
+    """Frozen; unknown names are refused. A field's docstring is its help text everywhere."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64]
 Statistic = Callable[[Numbers], Numbers]  # of the last axis
-_BLOCK = 2**21  # numbers drawn at a time: memory stays bounded however many there are
+_BLOCK = 2**21  # numbers drawn at a time, which bounds the memory
 
 
 class Estimate(NamedTuple):
-    """A value and the interval that a bootstrap gives it."""
+    """A value with its bootstrap confidence interval."""
 
     value: float
     low: float
@@ -32,7 +32,7 @@ def iqm(values: npt.ArrayLike) -> Numbers:
     ordered = np.sort(np.asarray(values, np.float64), axis=-1)
     count = ordered.shape[-1]
     if not count:
-        raise ValueError("the interquartile mean of no numbers")
+        raise ValueError("the interquartile mean needs at least one number")
     cut = count // 4
     return np.asarray(ordered[..., cut : count - cut].mean(axis=-1))
 
@@ -72,7 +72,7 @@ def difference(
     resamples: int = 5000,
     seed: int = 0,
 ) -> Estimate:
-    """How much larger a statistic is of one set than of another, both resampled."""
+    """The difference of a statistic between two sets, with both resampled for the interval."""
     one = np.asarray(ours, np.float64)
     other = np.asarray(theirs, np.float64)
     rng = np.random.default_rng(seed)
@@ -82,14 +82,14 @@ def difference(
 
 
 def probability_of_improvement(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
-    """How often a run of one set beats a run of the other; a tie counts half (Mann-Whitney U over all pairs)."""
+    """The share of pairs in which a run of one set beats a run of the other; a tie counts half (Mann-Whitney U)."""
     one = np.asarray(ours, np.float64)[:, None]
     other = np.asarray(theirs, np.float64)[None, :]
     return float(np.mean((one > other) + 0.5 * (one == other)))
 
 
 def _resampled(strata: Sequence[Numbers], statistic: Statistic, count: int, rng: np.random.Generator) -> Numbers:
-    """A statistic of so many resamples."""
+    """The statistic of `count` resamples."""
     at_once = max(1, _BLOCK // sum(len(group) for group in strata))
     found = []
     for done in range(0, count, at_once):

@@ -1,15 +1,20 @@
-"""The values that cross borders. Nothing here imports JAX: env worker processes read this file too."""
+"""Types that several packages exchange: spaces, steps, decisions, rollouts, histograms.
+
+Nothing here imports JAX: env worker processes import this file too.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+import numpy as np
 
 Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
 Tree = Any  # nested dicts, tuples and arrays
 
 
 class Spaces(NamedTuple):
-    """What a policy must know of its env."""
+    """The spaces of an env, as a policy sees them."""
 
     observation: Any  # gymnasium.spaces.Space, after the transforms
     action: Any  # gymnasium.spaces.Space
@@ -25,7 +30,7 @@ class Masked(NamedTuple):
 
 
 class VecStep(NamedTuple):
-    """One vectorised env step. There is no `done`: the two ways of ending are told apart everywhere."""
+    """One vectorised env step. There is no `done`: terminated and truncated stay apart everywhere."""
 
     obs: Tree  # (N, *obs) what to act on next: the new episode's first obs where one ended
     successor: Tree  # (N, *obs) the true s', even where an episode ended
@@ -38,7 +43,7 @@ class VecStep(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a policy chose."""
+    """Actions a policy chose."""
 
     action: Array  # (N, *act) as sampled: unclipped, and stored so
     log_prob: Array  # (N,) of exactly that action
@@ -62,3 +67,19 @@ class Rollout(NamedTuple):
     last_obs: Tree  # (N, *obs) what the next rollout starts from
     carry: Tree  # (N, ...) the policy's carry at the first step
     extras: dict[str, Array]  # (T, N, ...)
+
+
+class Histogram(NamedTuple):
+    """Equal bins between two edges, and the number of samples in each.
+
+    If all samples are equal, `low` equals `high` and all are in the first bin.
+    """
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+    @property
+    def edges(self) -> np.ndarray:
+        """(bins + 1,) the edges of the bins."""
+        return np.linspace(self.low, self.high, len(self.counts) + 1)

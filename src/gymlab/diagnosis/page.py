@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 from gymlab.diagnosis.examine import Diagnosis, verdict
 from gymlab.diagnosis.findings import Finding
 from gymlab.reports.run_facts import Facts
@@ -64,9 +64,9 @@ def evidence_of(finding: Finding) -> str:
     """What was seen, since when and for how much of the run."""
     parts = [finding.evidence.rstrip(".")]
     if finding.since is not None:
-        parts.append(f"since {counted(finding.since)} env_steps")
+        parts.append(f"since {format_count(finding.since)} env_steps")
     if finding.updates:
-        parts.append(f"in {finding.share:.0%} of the updates judged ({counted(finding.updates)})")
+        parts.append(f"in {finding.share:.0%} of the updates judged ({format_count(finding.updates)})")
     if not finding.active:
         parts.append("over by the end")
     return ", ".join(parts)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 from gymlab.diagnosis.findings import Finding
 from gymlab.reports.run_facts import Facts
 
@@ -75,7 +75,7 @@ def _too_short(facts: Facts, seen: Trend, goal: float, reached: str) -> Finding:
     budget = facts.budget or int(facts.clock.get("env_steps", 0))
     needed = budget + max(goal - seen.last, 0.0) / seen.per_step
     wanted = _round_up(min(max(1.25 * needed, 1.5 * budget), _MOST * budget))
-    far = f"at this pace {goal:g} is reached at about {counted(needed)} env_steps"
+    far = f"at this pace {goal:g} is reached at about {format_count(needed)} env_steps"
     beyond = f"at this pace {goal:g} is more than {_MOST} budgets away"
     clock = " vec_steps" if "vec_steps" in str(facts.settings.get("budget", "")) else " env_steps"
     n_envs = facts.settings.get("n_envs")
@@ -86,8 +86,8 @@ def _too_short(facts: Facts, seen: Trend, goal: float, reached: str) -> Finding:
         severity="info",
         title="the run ended while it was still getting better",
         evidence=f"{reached}, and it was rising; {far if needed < _MOST * budget else beyond}",
-        advice=f"Train longer. Try budget={counted(steps)}{clock}.",
-        overrides={"budget": f"{counted(steps)}{clock}"},
+        advice=f"Train longer. Try budget={format_count(steps)}{clock}.",
+        overrides={"budget": f"{format_count(steps)}{clock}"},
         metric="roll/return_mean",
     )
 

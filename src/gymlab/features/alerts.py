@@ -8,7 +8,8 @@ from typing import Any
 
 from gymlab.alerts.alert import alerts_json
 from gymlab.alerts.engine import Change, Watch
-from gymlab.core.clock import Clock, short
+from gymlab.core.clock import Clock
+from gymlab.core.format import format_count
 from gymlab.runs import files
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import (
@@ -77,7 +78,7 @@ class Alerts(Feature):
 
     def _tell(self, change: Change, clock: Clock, control: Control) -> None:
         alert = change.alert
-        at = f"at {short(clock.env_steps)} env_steps"
+        at = f"at {format_count(clock.env_steps, brief=True)} env_steps"
         if not change.raised:
             log.info("alert %s cleared %s", alert.id, at)
             control.emit(AlertCleared(clock, alert))

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gymlab.core.clock import short
 from gymlab.core.errors import GymlabError, UserError, suggestion
+from gymlab.core.format import format_count
 from gymlab.runs import logs
 from gymlab.runs.redact import redact
 from gymlab.runs.status import now
@@ -128,7 +128,7 @@ class LogFile(Feature):
         return any(isinstance(handler, _Handler) for handler in self._logger.handlers)
 
     def __call__(self, event: Event, control: Control) -> None:
-        at = f"at {short(event.clock.env_steps)} env_steps"
+        at = f"at {format_count(event.clock.env_steps, brief=True)} env_steps"
         if isinstance(event, Started):
             self._write(f"goes on {at}, update {event.clock.updates}" if event.resumed else "started")
         elif isinstance(event, Updated):
@@ -148,7 +148,7 @@ class LogFile(Feature):
                 f"sampled {sampled.mean:.6g} ± {sampled.std:.4g} over {greedy.n} episodes each"
             )
         elif isinstance(event, Checkpointed):
-            size = short(event.bytes)
+            size = format_count(event.bytes, brief=True)
             kinds = ", ".join(event.kinds)
             self._write(f"checkpoint {event.path.name} ({kinds}): {size} bytes in {event.seconds:.3f} s")
         elif isinstance(event, Stopping):

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 from gymlab.core.clock import Clock
-from gymlab.core.cooperative_lock import aside
+from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import GymlabError
 from gymlab.process.environ import child_environ
 from gymlab.runs import files, films, tensors
@@ -273,7 +273,7 @@ class Recorder:
         with contextlib.suppress(queue.Empty):
             if seconds <= 0:
                 return self._answers.get_nowait()
-            with aside():
+            with yield_lock():
                 return self._answers.get(timeout=seconds)
         return None
 

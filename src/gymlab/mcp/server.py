@@ -11,7 +11,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
-from gymlab.core.version import __version__
+from gymlab.core import __version__
 from gymlab.mcp import tools_catalogue, tools_history, tools_policy, tools_runs, tools_sweep, tools_training
 from gymlab.mcp.config import Lab
 from gymlab.mcp.resources import add_prompts, add_resources

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from gymlab.core.clock import short
+from gymlab.core.format import format_count
 from gymlab.envs.make import make_env
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.wrapper_stacks import evaluation_settings
@@ -31,7 +31,7 @@ _EPS = 1e-8  # as in the normaliser
 
 def page(run: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]], live: Mapping[str, Any] | None) -> str:
     """The page's text."""
-    from gymlab.core.version import __version__
+    from gymlab.core import __version__
 
     data = strict_json({"run": dict(run), "episodes": list(episodes), "live": live, "version": __version__})
     folder = package_files("gymlab.media")
@@ -47,9 +47,10 @@ def recorded(paths: RunPaths, clip: Clip) -> dict[str, Any]:
     about = clip.about
     rows = read_table(table_path(paths, clip.env_steps))
     facts = {name: about[name] for name in ("fps", "stride", "frames", "size", "picture", "labels", "length", "ended")}
+    steps = format_count(clip.env_steps, brief=True)
     return {
         **facts,
-        "title": f"{', '.join(clip.kinds)}: {short(clip.env_steps)} env_steps, return {about['return']:.4g}",
+        "title": f"{', '.join(clip.kinds)}: {steps} env_steps, return {about['return']:.4g}",
         "film": base64.b64encode(clip.path.read_bytes()).decode(),
         "rows": {name: [row[name] for row in rows] for name in (*COLUMNS, "probabilities")},
     }

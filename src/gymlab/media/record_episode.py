@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gymlab.core.clock import Clock, short
+from gymlab.core.clock import Clock
+from gymlab.core.format import format_count
 from gymlab.core.rng import episode_seed
 from gymlab.media.camera import Camera, enlarged, env_fps, make_filmed, stride_for
 from gymlab.media.episode_trace import Episode, Moment, Wanted, to_csv
@@ -60,7 +61,7 @@ def record_clip(
         "episode_seed": episode_seed(shot.seed, 0, 0, evaluation=True),
         "policy": "greedy" if shot.greedy else "sampled",
     }
-    title = f"{short(steps)} env_steps"
+    title = f"{format_count(steps, brief=True)} env_steps"
     about: dict[str, Any] = {}
 
     def finished(episode: Episode, facts: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.core.clock import short
 from gymlab.core.errors import UserError
+from gymlab.core.format import format_count
 from gymlab.media.camera import why_no_film, without_screen
 from gymlab.media.export_page import film_missing
 from gymlab.media.highlight_reel import Course, Reel, ReelStyle, Take
@@ -52,7 +52,11 @@ def _scenes(
         yield from reel.versus(take_of(paths, shown[0], seconds), take_of(paths, shown[-1], seconds))
     last = shown[-1].about
     yield from reel.title(
-        [f"return {last['return']:.4g}", f"after {short(last['env_steps'])} env_steps", "made with gymlab"]
+        [
+            f"return {last['return']:.4g}",
+            f"after {format_count(last['env_steps'], brief=True)} env_steps",
+            "made with gymlab",
+        ]
     )
 
 
@@ -80,7 +84,7 @@ def take_of(paths: RunPaths, clip: Clip, seconds: float) -> Take:
             break
     returns = [0.0, *(row["return_so_far"] for row in _rows(paths, clip))]
     totals = [returns[min(i * stride, len(returns) - 1)] for i in range(len(frames))]
-    title = f"{', '.join(clip.kinds)}: {short(clip.env_steps)} env_steps"
+    title = f"{', '.join(clip.kinds)}: {format_count(clip.env_steps, brief=True)} env_steps"
     return Take(frames, fps, title, clip.env_steps, totals, float(clip.about["return"]))
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from gymlab.core.format import counted, lasted, sized
+from gymlab.core.format import format_bytes, format_count, format_duration
 
 Better = Literal["up", "down", "none"]
 Fold = Literal["mean", "last", "sum", "min", "max"]
@@ -62,11 +62,11 @@ def written(value: float, form: str) -> str:
     if not math.isfinite(value):
         return str(value)
     if form == "count":
-        return counted(value)
+        return format_count(value)
     if form == "bytes":
-        return sized(value)
+        return format_bytes(value)
     if form == "percent":
         return f"{100 * value:.1f} %"
     if form == "duration":
-        return lasted(value)
+        return format_duration(value)
     return f"{value:{form}}"

@@ -143,7 +143,7 @@ def _plain(value: Any) -> str:
     if value in (None, (), {}):
         return "none"
     if isinstance(value, Schedule):
-        return str(value.written)
+        return str(value.source)
     if isinstance(value, bool):
         return str(value).lower()
     return str(list(value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -21,8 +21,9 @@ from pydantic import (
 from gymlab.alerts.custom import OwnRule, parse_rules
 from gymlab.alerts.registry import check_off
 from gymlab.algorithms.settings import AlgorithmSettings
-from gymlab.core.clock import Count, Number, StepClock, parse_number, short
+from gymlab.core.clock import Count, Number, StepClock, parse_number
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.format import format_count
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import EnvSettings, PartLike
 from gymlab.networks.settings import PolicySettings
@@ -41,7 +42,7 @@ class Steps(Settings):
     clock: StepClock = "env_steps"
 
     def __str__(self) -> str:
-        brief = short(self.count)
+        brief = format_count(self.count, brief=True)
         return f"{brief if parse_number(brief) == self.count else self.count} {self.clock}"
 
 
@@ -289,6 +290,7 @@ def check_rollout(settings: AlgorithmSettings, n_envs: int, n_steps: int) -> Non
     """Raise ValueError where a rollout of n_envs x n_steps is impossible for the algorithm, or for any machine."""
     if n_envs * n_steps > _LARGEST_ROLLOUT:
         raise ValueError(
-            f"n_steps={n_steps} x {n_envs} envs is more than the {short(_LARGEST_ROLLOUT)} steps a rollout can hold"
+            f"n_steps={n_steps} x {n_envs} envs is more than the "
+            f"{format_count(_LARGEST_ROLLOUT, brief=True)} steps a rollout can hold"
         )
     settings.check_rollout(n_envs, n_steps)

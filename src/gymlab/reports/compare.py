@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gymlab.core.errors import UserError, suggestion
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import metric, written
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
@@ -52,7 +52,7 @@ def notes(runs: Sequence[Facts]) -> list[str]:
     envs = dict.fromkeys(shown(run.settings.get("env.id")) for run in runs)
     told = [f"different envs ({', '.join(envs)}): their returns do not compare"] if len(envs) > 1 else []
     if len({run.score.horizon for run in runs}) > 1:
-        told.append(f"different budgets: scores are over the first {counted(horizon(runs))} env_steps")
+        told.append(f"different budgets: scores are over the first {format_count(horizon(runs))} env_steps")
     waiting = [run.run_id for run in runs if run.status.get("status") == "running"]
     return told + ([f"still running: {', '.join(waiting)}"] if waiting else [])
 
@@ -74,12 +74,12 @@ def table(runs: Sequence[Facts]) -> list[str]:
                 letters.get(run.run_id, ""),
                 run.run_id,
                 "-" if area is None else written("score/auc", area),
-                "-" if reached is None else counted(reached),
+                "-" if reached is None else format_count(reached),
                 sections.yes_or_no(data["solved"], "-"),
                 *(_mean(data, mode) for mode in ("greedy", "sampled")),
-                counted(done) if isinstance(done, int | float) else "-",
-                lasted(seconds) if timed else "-",
-                counted(done / seconds) if timed else "-",
+                format_count(done) if isinstance(done, int | float) else "-",
+                format_duration(seconds) if timed else "-",
+                format_count(done / seconds) if timed else "-",
             )
         )
     return sections.columns(rows, right=range(2, 10))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gymlab.core.errors import UserError
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import Limits
 from gymlab.reports import compare
@@ -165,7 +165,9 @@ def _dress(axes: Axes, panel: Panel) -> None:
     if 0 < left < 0.25 * right:
         axes.set_xlim(left=-0.01 * right)  # runs begin at 0, whatever was measured first
     axes.set_xticks(ticks(*axes.get_xlim(), 6, seconds=axis == "seconds"))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: lasted(x) if axis == "seconds" else counted(x)))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda x, _: format_duration(x) if axis == "seconds" else format_count(x))
+    )
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(_QUIET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import Section, shown, table
 from gymlab.runs.status import read_record
@@ -43,5 +43,5 @@ def _often(alert: dict[str, Any]) -> str:
 
 def _when(alert: dict[str, Any]) -> str:
     steps = [alert[name].get("env_steps") if isinstance(alert.get(name), dict) else None for name in ("first", "last")]
-    texts = [counted(step) if isinstance(step, int | float) else "-" for step in steps]
+    texts = [format_count(step) if isinstance(step, int | float) else "-" for step in steps]
     return f"{' to '.join(dict.fromkeys(texts))} env_steps"

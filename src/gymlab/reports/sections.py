@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
 from gymlab.runs.curves import Curve
@@ -60,11 +60,11 @@ def result_rows(facts: Facts) -> dict[str, str]:
         **{mode: _evaluation(part) for mode, part in (data["eval"] or {}).items()},
         "best evaluation": _number(data["best_return"], "eval/greedy_mean"),
         "steps": " · ".join(
-            f"{counted(data[clock])} {clock}"
+            f"{format_count(data[clock])} {clock}"
             for clock in ("vec_steps", "env_steps", "updates", "episodes")
             if isinstance(data[clock], int | float)
         ),
-        "time": lasted(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
+        "time": format_duration(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
     }
     return {shown(name): text for name, text in rows.items() if text}
 
@@ -79,8 +79,10 @@ def score_rows(facts: Facts) -> dict[str, str]:
     """Both scores in words."""
     found = facts.score
     so_far = " so far" if found.partial else ""
-    over = f"mean return over {counted(found.horizon)} env_steps{so_far}"
-    reached = "not reached" if found.steps_to_threshold is None else f"{counted(found.steps_to_threshold)} env_steps"
+    over = f"mean return over {format_count(found.horizon)} env_steps{so_far}"
+    reached = (
+        "not reached" if found.steps_to_threshold is None else f"{format_count(found.steps_to_threshold)} env_steps"
+    )
     return {
         "score/auc": "no evaluation yet" if found.auc is None else f"{written('score/auc', found.auc)} ({over})",
         "score/steps_to_threshold": f"{reached} (threshold {found.threshold:g})"
@@ -156,11 +158,11 @@ def time(facts: Facts) -> Section:
     """Where the seconds went."""
     spent = phases(facts)
     total = sum(spent.values())
-    rows = [(name, lasted(seconds), f"{seconds / total:.0%}") for name, seconds in spent.items() if total > 0]
+    rows = [(name, format_duration(seconds), f"{seconds / total:.0%}") for name, seconds in spent.items() if total > 0]
     lines = table(("phase", "time", "share"), rows) if rows else ["Nothing was timed."]
     sps = facts.measured.last.get("time/sps_mean")
     if sps is not None:
-        lines += ["", f"{counted(sps)} env_steps per second over the last session."]
+        lines += ["", f"{format_count(sps)} env_steps per second over the last session."]
     return Section("time", "Time", lines, {"seconds": spent, "sps_mean": sps})
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.core.errors import RunError, UserError
+from gymlab.core.format import format_bytes
 from gymlab.runs.checkpoints import steps
 from gymlab.runs.paths import RunPaths
 
@@ -59,7 +60,9 @@ def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
         free = shutil.disk_usage(place).free
     except OSError:  # a file system that does not say: the run will find out
         return
-    told = f"the run needs about {_size(needed)} there and {_size(free)} are free"
+    told = (
+        f"the run needs about {format_bytes(needed, binary=True)} there and {format_bytes(free, binary=True)} are free"
+    )
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         why = "a read-only folder" if place.is_dir() else "a file"
         where = "" if place == folder.absolute() else f" in '{place}'"
@@ -69,8 +72,8 @@ def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
     if free < needed:
         raise UserError(
             f"runs folder '{folder}' has too little room: {told} ({room.checkpoints} checkpoints of "
-            f"{_size(room.checkpoint)}, {room.rows} rows of metrics): free some space, set checkpoints.keep lower "
-            "or $GYMLAB_RUNS to another folder"
+            f"{format_bytes(room.checkpoint, binary=True)}, {room.rows} rows of metrics): free some space, "
+            "set checkpoints.keep lower or $GYMLAB_RUNS to another folder"
         )
 
 
@@ -120,7 +123,3 @@ def _why(error: BaseException, paths: RunPaths | None) -> str | None:
             error.errno or 0
         )
     return None
-
-
-def _size(count: float) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

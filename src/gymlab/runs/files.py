@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from gymlab.core.cooperative_lock import aside
+from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import RunError
 from gymlab.runs import platform
 
@@ -45,7 +45,7 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a file's content atomically."""
-    with aside(), atomic(path, durable=durable) as file:
+    with yield_lock(), atomic(path, durable=durable) as file:
         file.write(data)
 
 
@@ -138,7 +138,7 @@ def file_sha256(path: Path) -> str:
 
 def write_new(path: Path, data: bytes, halfway: Callable[[], None]) -> None:
     """Write and fsync a file of a folder that nobody sees yet; `halfway` is called when half of it is on its way."""
-    with aside(), os.fdopen(platform.open_new(path), "wb", buffering=0) as file:
+    with yield_lock(), os.fdopen(platform.open_new(path), "wb", buffering=0) as file:
         half = len(data) // 2
         for part, then in ((data[:half], halfway), (data[half:], lambda: None)):
             rest = memoryview(part)

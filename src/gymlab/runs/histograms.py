@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS histograms (id INTEGER NOT NULL, name TEXT NOT NULL, low REAL NOT NULL, "

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from gymlab.core.errors import RunError, UserError, suggestion
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 from gymlab.runs import files, histograms
 from gymlab.runs import metrics_table as table
 from gymlab.runs.failpoints import failpoint

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from gymlab.core.cooperative_lock import aside
+from gymlab.core.cooperative_lock import yield_lock
 
 TERMINATE = signal.SIGTERM
 _LOCK_BYTE = 1 << 30  # Windows locks are mandatory: this byte lies beyond the owner record, which stays readable
@@ -65,7 +65,7 @@ def try_lock(fd: int) -> bool:
 
 def wait_lock(fd: int) -> None:
     """Take the exclusive lock, waiting as long as it takes."""
-    with aside():  # who holds it may be another thread, which needs its turn to let go
+    with yield_lock():  # who holds it may be another thread, which needs its turn to let go
         _flock_wait(fd)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -171,7 +171,7 @@ def _with_axes(cells: list[list[str]], frame: Frame, window: Window) -> list[str
     in_seconds = frame.axis == "seconds"
     for tick in ticks(x_low, x_high, max(2, frame.width // 12), seconds=in_seconds):
         column = round((tick - x_low) / (x_high - x_low) * (frame.width - 1))
-        text = lasted(tick) if in_seconds else counted(tick)
+        text = format_duration(tick) if in_seconds else format_count(tick)
         start = max(0, margin + 2 + column - len(text) // 2)
         if not "".join(names[max(start - 1, 0) : start + len(text) + 1]).strip():
             base[column] = "┬"

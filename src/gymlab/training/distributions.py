@@ -13,8 +13,7 @@ import numpy as np
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Algorithm
 from gymlab.algorithms.rollout_batch import fold
-from gymlab.core.histogram import Histogram
-from gymlab.core.types import Array, Masked, Rollout, Spaces, Tree
+from gymlab.core.types import Array, Histogram, Masked, Rollout, Spaces, Tree
 from gymlab.networks.distributions import Bernoulli, Categorical, Distribution, Gaussian, MultiCategorical
 from gymlab.training.actions import MOST_COMPONENTS, action_vectors, by_component, choices_taken
 from gymlab.training.episodes import WINDOW, Episodes

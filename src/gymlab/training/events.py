@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from gymlab.core.clock import Clock
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 from gymlab.training.evaluation import Evaluation
 from gymlab.training.state import Policy
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gymlab.core.clock import Clock
-from gymlab.core.cooperative_lock import aside
+from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.types import Array
 from gymlab.training.events import (
     Checkpointed,
@@ -141,7 +141,7 @@ class Loop:
         while self._paused and self._goes_on:
             self._deliver(Paused(self._clock, waited))
             began = time.perf_counter()
-            with aside():
+            with yield_lock():
                 time.sleep(WAIT_SECONDS)
             waited += time.perf_counter() - began
             self._began += time.perf_counter() - began

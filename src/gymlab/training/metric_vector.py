@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.core.histogram import Histogram
-from gymlab.core.types import Array
+from gymlab.core.types import Array, Histogram
 
 if TYPE_CHECKING:
     from gymlab.training.agent import Agent

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from gymlab.core.histogram import Histogram
+from gymlab.core.types import Histogram
 from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import Fold
 from gymlab.training.events import UpdateRow

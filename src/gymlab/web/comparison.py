@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import written
 from gymlab.reports import compare as comparing
 from gymlab.reports.run_facts import Facts, read_facts
@@ -48,12 +48,12 @@ def _scores(facts: Sequence[Facts]) -> Table:
             [
                 run.run_id,
                 "-" if area is None else written("score/auc", area),
-                "-" if reached is None else counted(reached),
+                "-" if reached is None else format_count(reached),
                 yes_or_no(data["solved"], "-"),
                 *(_mean(data, mode) for mode in ("greedy", "sampled")),
-                counted(steps) if isinstance(steps, int | float) else "-",
-                lasted(seconds) if timed else "-",
-                counted(steps / seconds) if timed else "-",
+                format_count(steps) if isinstance(steps, int | float) else "-",
+                format_duration(seconds) if timed else "-",
+                format_count(steps / seconds) if timed else "-",
             ]
         )
     return _table(_HEADS, rows)

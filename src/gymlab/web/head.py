@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.runs import steering
 from gymlab.web import actions
 from gymlab.web.panels.alerts import COLORS
@@ -135,8 +135,8 @@ class RunHead:
 
 def _position(row: dict[str, float], status: dict[str, Any]) -> str:
     """How far the run is, how fast it goes, and what ended it."""
-    parts = [f"{counted(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
-    parts += [lasted(row["seconds"])] if "seconds" in row else []
-    parts += [f"{counted(row['time/sps'])} steps/s"] if "time/sps" in row else []
+    parts = [f"{format_count(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
+    parts += [format_duration(row["seconds"])] if "seconds" in row else []
+    parts += [f"{format_count(row['time/sps'])} steps/s"] if "time/sps" in row else []
     reason = status.get("stop_reason")
     return " · ".join(parts) + (f" · {plain_text(reason, 200)}" if reason else "")

@@ -30,7 +30,7 @@ def space_of(recipe: Recipe, seconds: float) -> tuple[str, ...]:
     name = recipe.algorithm.name
     settings = recipe.algorithm.settings
     rate = settings.learning_rate
-    shape = "lin_" if isinstance(rate, Schedule) and str(rate.written).startswith("lin_") else ""
+    shape = "lin_" if isinstance(rate, Schedule) and str(rate.source).startswith("lin_") else ""
     texts = [f"{name}.learning_rate={shape}log:{_RATE[0]:g}..{_RATE[1]:g}"]
     for key, values in _CHOICES.items():
         if key in type(settings).model_fields:

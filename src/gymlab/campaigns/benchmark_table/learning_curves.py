@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gymlab.campaigns.benchmark_table.record import Record
-from gymlab.core.format import counted
+from gymlab.core.format import format_count
 from gymlab.core.statistics import iqm
 from gymlab.reports.plots_png import COLOURS, as_png, figure_class
 
@@ -39,7 +39,7 @@ def draw(records: Sequence[Record], title: str, mark: float | None) -> bytes:
     axes.set_xlabel("env_steps", fontsize=8)
     axes.tick_params(labelsize=8, length=0)
     axes.grid(True, color="#E6E8EB", linewidth=0.8)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: counted(x)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_count(x)))
     for spine in axes.spines.values():
         spine.set_visible(False)
     return as_png(figure)

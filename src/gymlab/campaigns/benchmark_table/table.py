@@ -11,7 +11,7 @@ from gymlab.campaigns.benchmark_table.plan import Row
 from gymlab.campaigns.benchmark_table.record import Record, read_record
 from gymlab.campaigns.benchmark_table.trial import Trial, changes, trials
 from gymlab.core.errors import UserError
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.core.statistics import Estimate, estimate
 
 
@@ -117,9 +117,9 @@ def cells(line: Line) -> tuple[str, ...]:
         _estimated(line.score, line),
         _estimated(line.of("sampled"), line),
         "-" if line.solved is None else f"{line.solved:.0%}",
-        "-" if reached is None else f"{counted(reached[0])} ({reached[1]} of {len(records)})",
-        "-" if not records else counted(statistics.median(record.env_steps for record in records)),
-        "-" if not records else lasted(statistics.median(record.seconds for record in records)),
+        "-" if reached is None else f"{format_count(reached[0])} ({reached[1]} of {len(records)})",
+        "-" if not records else format_count(statistics.median(record.env_steps for record in records)),
+        "-" if not records else format_duration(statistics.median(record.seconds for record in records)),
         line.verdict,
     )
 

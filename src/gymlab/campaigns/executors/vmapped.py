@@ -11,7 +11,7 @@ from gymlab.campaigns.executors.members import last_report, session
 from gymlab.campaigns.executors.pool import POLL_SECONDS
 from gymlab.campaigns.executors.protocol import ENDS, Report, Task
 from gymlab.campaigns.executors.reporter import Reporter
-from gymlab.core.cooperative_lock import taking_turns
+from gymlab.core.cooperative_lock import hold_lock
 from gymlab.core.errors import UserError
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.platform import usable_cores
@@ -65,7 +65,7 @@ class Together:
             finally:
                 self._table.leave(seat)  # nobody waits for one that is gone
 
-        with taking_turns(self._turn):
+        with hold_lock(self._turn):
             self._heard.put(last_report(task, train))
 
     def _maker(self, seat: int) -> Callable[..., Parts]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.campaigns.queue.jobs import Job
-from gymlab.core.format import counted, lasted
+from gymlab.core.format import format_count, format_duration
 from gymlab.reports.sections import columns, shown
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import summarize
@@ -40,7 +40,7 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
                 job.id,
                 job.state,
                 shown(job.title),
-                "-" if steps is None else counted(steps),
+                "-" if steps is None else format_count(steps),
                 f"{best:.6g}" if isinstance(best, int | float) else "-",
                 {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
                 _took(job),
@@ -64,7 +64,7 @@ def _took(job: Job) -> str:
     if job.started is None or job.ended is None:
         return "-"
     seconds = _time(job.ended) - _time(job.started)
-    return lasted(max(seconds, 0.0))
+    return format_duration(max(seconds, 0.0))
 
 
 def _time(text: str) -> float:

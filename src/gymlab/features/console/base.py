@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from gymlab.core.format import sized
+from gymlab.core.format import format_bytes
 from gymlab.training.events import Feature
 
 
@@ -39,7 +39,7 @@ def first_line(parts: Any) -> str:
         recipe.name,
         engine,
         chosen.device,
-        f"{recipe.n_envs}x{recipe.n_steps} ({sized(parts.rollout_bytes)})",
+        f"{recipe.n_envs}x{recipe.n_steps} ({format_bytes(parts.rollout_bytes)})",
         str(recipe.budget),
         f"seed {parts.seed}",
         f"stops at {goal:g}" if goal is not None and not parts.full_budget else "uses the whole budget",

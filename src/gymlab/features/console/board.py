@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from gymlab.core.clock import short
+from gymlab.core.format import format_count, format_elapsed
 from gymlab.features.console.lines import LINE_SECONDS
-from gymlab.features.console.view import SEVERITY_STYLES, duration
+from gymlab.features.console.view import SEVERITY_STYLES
 from gymlab.terminal.ansi import Line, Span
 from gymlab.terminal.screen import Screen, understands_escapes
 
@@ -37,7 +37,9 @@ class Seat:
     def line(self, width: int) -> Line:
         done = round(self.progress * _BAR)
         worst = max(self.alerts.values(), key=list(SEVERITY_STYLES).index, default="")
-        numbers = f"{short(self.env_steps):>8} {_number(self.mean_return):>9} {_number(self.score):>9} "
+        numbers = (
+            f"{format_count(self.env_steps, brief=True):>8} {_number(self.mean_return):>9} {_number(self.score):>9} "
+        )
         return [
             Span(f"{self.label:{width}}  "),
             Span(f"{self.status:9} ", _STYLES.get(self.status, "")),
@@ -82,7 +84,7 @@ class Board:
         return [
             [Span(f"{head} {'steps/s':>8}", "dim")],
             *(seat.line(width) for seat in shown),
-            [Span(f"{duration(time.monotonic() - self.began)}  {told}  {_rate(speed)} env_steps/s", "bold")],
+            [Span(f"{format_elapsed(time.monotonic() - self.began)}  {told}  {_rate(speed)} env_steps/s", "bold")],
         ]
 
 
@@ -130,7 +132,7 @@ class PlainBoard(Board):
         if time.monotonic() - self._printed >= LINE_SECONDS:
             *_, totals = self.frame()
             steps = sum(seat.env_steps for seat in self.seats)
-            self.say(f"{short(steps)} env_steps  {totals[0].text}")
+            self.say(f"{format_count(steps, brief=True)} env_steps  {totals[0].text}")
 
 
 def make_board(mode: str, title: str, labels: Sequence[str]) -> Board:
@@ -145,4 +147,4 @@ def _number(value: float | None) -> str:
 
 
 def _rate(value: float | None) -> str:
-    return "-" if not value else short(float(f"{value:.3g}"))
+    return "-" if not value else format_count(float(f"{value:.3g}"), brief=True)

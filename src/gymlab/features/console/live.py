@@ -7,10 +7,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from gymlab.core.clock import short
+from gymlab.core.format import format_count, format_elapsed
 from gymlab.features.console.base import Console, first_line
 from gymlab.features.console.layout import Choice, frame, groups
-from gymlab.features.console.view import View, alert_line, duration, evaluation_line
+from gymlab.features.console.view import View, alert_line, evaluation_line
 from gymlab.terminal.ansi import Line, Span
 from gymlab.terminal.screen import Screen
 from gymlab.training.events import (
@@ -72,7 +72,9 @@ class Live(Console):
         elif isinstance(event, KeyPressed):
             self._pressed(event.key)
         elif isinstance(event, Paused):
-            self.choice = replace(self.choice, message=f"paused for {duration(event.seconds)}: p goes on, s stops")
+            self.choice = replace(
+                self.choice, message=f"paused for {format_elapsed(event.seconds)}: p goes on, s stops"
+            )
             self._next = self._next if event.seconds else 0.0
             self._draw_at_times(control)
         elif isinstance(event, Stopping):
@@ -94,7 +96,7 @@ class Live(Console):
             self._screen.print([Span(evaluation_line(event))])
         elif isinstance(event, Checkpointed) and self._asked:
             self._asked = False
-            at = f"at {short(event.clock.env_steps)} env_steps"
+            at = f"at {format_count(event.clock.env_steps, brief=True)} env_steps"
             self._screen.print([Span(f"checkpoint {event.path.name} written {at}")])
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
-from gymlab.core.clock import Clock, short
+from gymlab.core.clock import Clock
+from gymlab.core.format import format_count, format_elapsed
 from gymlab.metrics import catalogue
 from gymlab.metrics.metric import Metric
 from gymlab.terminal.ansi import Line, Span, plain
@@ -125,10 +126,12 @@ class View:
     def counts(self) -> Line:
         """Steps, episodes, return and speed."""
         clock = self.clock
+        vec_steps = format_count(clock.vec_steps, brief=True)
+        env_steps = format_count(clock.env_steps, brief=True)
         return [
-            Span(f"{short(clock.vec_steps)} vec_steps ({short(clock.env_steps)} env) · {clock.episodes} episodes · "),
+            Span(f"{vec_steps} vec_steps ({env_steps} env) · {clock.episodes} episodes · "),
             Span(f"return {self.returned}", "bold"),
-            Span(f" · {'-' if math.isnan(self.sps) else short(round(self.sps))} steps/s"),
+            Span(f" · {'-' if math.isnan(self.sps) else format_count(round(self.sps), brief=True)} steps/s"),
         ]
 
     def times(self) -> Line:
@@ -136,8 +139,8 @@ class View:
         left = math.nan
         if self.progress and self.sps:
             left = self.clock.env_steps * (1 - self.progress) / self.progress / self.sps
-        eta = "-" if math.isnan(left) else duration(left)
-        return [Span(duration(self.clock.seconds), _style("seconds")), Span(f" · eta {eta}")]
+        eta = "-" if math.isnan(left) else format_elapsed(left)
+        return [Span(format_elapsed(self.clock.seconds), _style("seconds")), Span(f" · eta {eta}")]
 
     def line(self) -> str:
         """Everything about progress in one line."""
@@ -168,8 +171,9 @@ def evaluation_line(event: Evaluated) -> str:
     greedy = event.evaluation.greedy
     sampled = event.evaluation.sampled
     name = "confirming eval" if event.kind == "confirm" else "eval"
+    steps = format_count(event.clock.env_steps, brief=True)
     return (
-        f"{name} at {short(event.clock.env_steps)} env_steps: greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "
+        f"{name} at {steps} env_steps: greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "
         f"sampled {sampled.mean:.1f} ± {sampled.std:.1f} ({greedy.n} episodes each)"
     )
 
@@ -178,7 +182,7 @@ def alert_line(event: Event, alert: Finding) -> Line:
     """An alert that was raised, in one line: how bad, what, where, why, and what to try."""
     return [
         Span(f"{alert.severity} {alert.id}", SEVERITY_STYLES[alert.severity]),
-        Span(f" at {short(event.clock.vec_steps)} vec_steps: {' '.join(_told(alert))}"),
+        Span(f" at {format_count(event.clock.vec_steps, brief=True)} vec_steps: {' '.join(_told(alert))}"),
     ]
 
 
@@ -194,12 +198,6 @@ def _told(alert: Finding) -> Iterator[str]:
 
 def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).replace(" ", "")
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _style(name: str) -> str:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from gymlab.core.cooperative_lock import aside
+from gymlab.core.cooperative_lock import yield_lock
 from gymlab.features.evaluate_async import Answer, Goal, Question
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.tensors import encode
@@ -88,7 +88,7 @@ class Desk:
     def answer(self, abandon: Callable[[], bool]) -> Answer | None:
         assert self._answer is not None
         while not abandon():
-            with aside(), suppress(TimeoutError):
+            with yield_lock(), suppress(TimeoutError):
                 return self._answer.result(POLL_SECONDS)
         return None
 

@@ -7,7 +7,7 @@ from asyncio import to_thread
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.core.format import counted, sized
+from gymlab.core.format import format_bytes, format_count
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.checkpoints import size_in_bytes
@@ -72,11 +72,11 @@ class OverviewPanel:
                 names = [role for role in ("best", "last") if index[role] == str(steps)]
                 size = ""
                 try:
-                    size = sized(size_in_bytes(facts.paths.checkpoints / str(steps)))
+                    size = format_bytes(size_in_bytes(facts.paths.checkpoints / str(steps)))
                 except (GymlabError, OSError, KeyError, TypeError, ValueError):
                     size = "damaged"
                 with ui.row().classes("items-center gap-2"):
-                    ui.label(f"{counted(steps)} env_steps").classes("w-32")
+                    ui.label(f"{format_count(steps)} env_steps").classes("w-32")
                     ui.label(size).classes("gl-faint")
                     for role in names:
                         ui.badge(role)
@@ -93,7 +93,9 @@ class OverviewPanel:
             for clip in clips:
                 with ui.column().classes("gl-card gap-1"):
                     told = plain_text(clip.about.get("return"), 40)
-                    ui.label(f"{', '.join(clip.kinds)} · {counted(clip.env_steps)} env_steps · return {told}"[:200])
+                    ui.label(
+                        f"{', '.join(clip.kinds)} · {format_count(clip.env_steps)} env_steps · return {told}"[:200]
+                    )
                     ui.video(f"/files/{paths.run_id}/videos/{clip.path.name}").props("preload=metadata").classes(
                         "w-full"
                     )
