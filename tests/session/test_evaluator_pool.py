@@ -44,7 +44,7 @@ def test_a_killed_process_changes_nothing_and_who_gives_up_is_let_go(parts, desk
     policy = parts.agent.policy(parts.program.start(3))
     first = desk.evaluate(policy, "periodic", 5, never)
     examiner = examiners._idle.get()
-    os.kill(examiner._process._process.pid, signal.SIGKILL)
+    os.kill(examiner._process.pid, signal.SIGKILL)
     examiners._idle.put(examiner)
     assert other.evaluate(policy, "periodic", 5, never) == first
     with pytest.raises(Abandoned):

@@ -1,1 +1,1 @@
-"""Starting child processes, talking to them, and measuring what they use."""
+"""Child processes: starting them, exchanging messages, ending them, and measuring what they use."""

@@ -47,7 +47,7 @@ def test_a_worker_that_dies_says_so_and_is_not_waited_for(made_runs, tmp_path):
     inspector = Inspector(broken)
     with pytest.raises(GymlabError):
         inspector.facts.result(60)
-    inspector._questions._child._process.kill()
+    inspector._questions._child.kill()
     with pytest.raises(RunError):
         inspector.episode(Asked()).result(60)
     inspector.close()

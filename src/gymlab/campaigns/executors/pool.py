@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from gymlab.campaigns.executors.protocol import ENDS, Failed, NotBegun, Report, Task, read_report
-from gymlab.process.child import Child
+from gymlab.process.child import Child, start_worker
 
 POLL_SECONDS = 0.1  # how late a signal may be noticed
 END_SECONDS = 5.0  # for members under way, where the parent itself fails
@@ -74,14 +74,16 @@ class Pool:
             number = idle.pop() if idle else self._start()
             task = self._waiting.popleft()
             self._under_way[number] = task
-            self._children[number].say(task.line())
+            self._children[number].send(task.line())
 
     def _start(self) -> int:
         place = next(place for place in range(len(self._cores)) if place not in self._places.values())
         self._started += 1
         number = self._started
-        child = Child("gymlab.campaigns.executors.worker", lambda line: self._heard.put((number, line)), self._environ)
-        child.say(json.dumps({"core": self._cores[place]}))
+        child = start_worker(
+            "gymlab.campaigns.executors.worker", lambda line: self._heard.put((number, line)), environ=self._environ
+        )
+        child.send(json.dumps({"core": self._cores[place]}))
         self._children[number], self._places[number] = child, place
         return number
 
@@ -96,7 +98,7 @@ class Pool:
         child = self._children.pop(number)
         place = self._places.pop(number)
         task = self._under_way.pop(number, None)
-        told = child.last_words()
+        told = child.stderr_tail()
         child.end(0)
         self._deaths[place] += 1
         if task is not None:
@@ -111,7 +113,7 @@ class Pool:
         if self._told is None:
             self._told = self._stop_signal
             for child in self._children.values():
-                child.say(json.dumps({"stop": int(self._stop_signal or signal.SIGTERM)}))
+                child.send(json.dumps({"stop": int(self._stop_signal or signal.SIGTERM)}))
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +122,7 @@ class Pool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for child in self._children.values():
-            child.hang_up()
+            child.close_stdin()
         for number, child in self._children.items():
             child.end(END_SECONDS if number in self._under_way else 0.0)  # an idle one has nothing to put in order
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gymlab.campaigns.executors.protocol import Report, Task, report_line
-from gymlab.process.child import own_stdout
+from gymlab.process.parent_watch import own_stdout
 
 if TYPE_CHECKING:
     from gymlab.session.compile_cache import Kept

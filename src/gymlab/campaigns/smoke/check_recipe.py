@@ -160,7 +160,7 @@ def what_to_install(message: str) -> str | None:
 
 def main(reference: str, folder: str) -> None:
     """Tell the parent, a line of JSON each, what was passed, and in the end what was wrong."""
-    from gymlab.process.child import own_stdout
+    from gymlab.process.parent_watch import own_stdout
 
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     out = own_stdout()

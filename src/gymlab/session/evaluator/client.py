@@ -14,7 +14,7 @@ from typing import Self
 from gymlab.core.errors import UserError
 from gymlab.envs.registration import registration
 from gymlab.features.evaluate_async import Answer, Goal, Question
-from gymlab.process.child import Child
+from gymlab.process.child import Child, start_worker
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.yaml_writer import dump_recipe
 from gymlab.session.evaluator.protocol import Evaluate, examine, question_line, read_answer
@@ -80,7 +80,7 @@ class ExaminerProcess:
 
     def _died(self) -> None:
         assert self._process is not None
-        told = self._process.last_words()
+        told = self._process.stderr_tail()
         self._end()
         if self._attempts < ATTEMPTS:
             log.warning("the evaluation process died (%s): it is started again", told)
@@ -94,7 +94,7 @@ class ExaminerProcess:
         if self._alone:
             return
         process = self._process or self._start()
-        process.say(question_line(self._question))
+        process.send(question_line(self._question))
 
     def _start(self) -> Child:
         opening = {
@@ -105,15 +105,17 @@ class ExaminerProcess:
             "cores": self._cores,
         }
         self._answers = queue.Queue()
-        self._process = Child("gymlab.session.evaluator.process", self._answers.put, {"JAX_PLATFORMS": "cpu"})
-        self._process.say(json.dumps(opening))
+        self._process = start_worker(
+            "gymlab.session.evaluator.process", self._answers.put, environ={"JAX_PLATFORMS": "cpu"}
+        )
+        self._process.send(json.dumps(opening))
         return self._process
 
     def _end(self) -> None:
         process = self._process
         self._process = None
         if process is not None:
-            process.end(0)  # it holds nothing that could be lost
+            process.end()  # it holds nothing that could be lost
 
     def __enter__(self) -> Self:
         try:

@@ -1,6 +1,6 @@
 """The evaluation process of a run: reads questions, answers them, and ends when its parent does.
 
-Started by `examiner.client` as `python -m gymlab.session.evaluator.process`; never forked.
+Started by `evaluator.client` as `python -m gymlab.session.evaluator.process`; never forked.
 """
 
 from __future__ import annotations
@@ -8,33 +8,30 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
-import sys
-import threading
-from typing import Any, TextIO
+from typing import Any
 
 from gymlab.core.errors import GymlabError
-from gymlab.process.child import own_stdout
+from gymlab.process.parent_watch import ParentPipe, ignore_signals
 
 
 def main() -> None:
     """Answer one question at a time until the line closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed at the terminal is for the trainer
-    out = own_stdout()
-    opening: dict[str, Any] = json.loads(sys.stdin.readline())
+    ignore_signals("SIGINT")  # a key pressed at the terminal is for the trainer
+    parent = ParentPipe()
+    opening: dict[str, Any] = json.loads(parent.read_opening())
     if opening["cores"] and hasattr(os, "sched_setaffinity"):  # before JAX counts them: it rounds by their number
         os.sched_setaffinity(0, opening["cores"])
     if hasattr(os, "nice"):
         os.nice(opening["nice"])
     questions: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(questions,), daemon=True).start()
+    parent.listen(questions.put)
     try:
-        _answer(opening, questions, out)
+        _answer(opening, questions, parent)
     except GymlabError as error:
         raise SystemExit(str(error)) from error
 
 
-def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -> None:
+def _answer(opening: dict[str, Any], questions: queue.Queue[str], parent: ParentPipe) -> None:
     from gymlab.envs.make import import_all
     from gymlab.envs.registration import register
     from gymlab.features.evaluate_async import Goal
@@ -50,14 +47,7 @@ def _answer(opening: dict[str, Any], questions: queue.Queue[str], out: TextIO) -
     blank = scorer.blank()
     while True:
         answer = examine(read_question(questions.get()), blank, scorer.evaluate, goal)
-        print(answer_line(answer), file=out, flush=True)
-
-
-def _listen(questions: queue.Queue[str]) -> None:
-    """Hand questions on; where the parent is gone, an answer under way is for nobody."""
-    for line in sys.stdin:
-        questions.put(line)
-    os._exit(0)
+        parent.send(answer_line(answer))
 
 
 if __name__ == "__main__":

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import queue
-import signal
-import sys
-import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import GymlabError
-from gymlab.process.child import own_stdout
+from gymlab.process.parent_watch import ParentPipe, ignore_signals
 
 
 class Line:
     """To be made first of all in a worker: what envs print must not end up among the answers."""
 
     def __init__(self) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-        self._out = own_stdout()
-        self._lock = threading.Lock()
+        ignore_signals("SIGINT")  # Ctrl-C is the parent's
+        self._parent = ParentPipe()
         self.asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._parent.listen(self._read)
 
     def say(self, **fields: Any) -> None:
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._out.write(json.dumps(fields) + "\n")
-            self._out.flush()
+        self._parent.send(json.dumps(fields))
 
     def answer(self, worker: Any, question: dict[str, Any]) -> None:
         """Let `worker.ask_<what>(number, **fields)` answer a question; what goes wrong is an answer too."""
@@ -47,14 +39,12 @@ class Line:
         else:
             self.say(id=number, answer=found)
 
-    def _listen(self) -> None:
-        for line in sys.stdin:
-            heard = json.loads(line)
-            if "cancel" in heard:
-                self.cancelled.add(heard["cancel"])
-            else:
-                self.asked.put(heard)
-        os._exit(0)  # whoever asks is gone
+    def _read(self, line: str) -> None:
+        message = json.loads(line)
+        if "cancel" in message:
+            self.cancelled.add(message["cancel"])
+        else:
+            self.asked.put(message)
 
 
 def told(error: Exception) -> str:

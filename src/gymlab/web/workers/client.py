@@ -9,13 +9,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import GymlabError, RunError
-from gymlab.process.child import Child
+from gymlab.process.child import start_worker
 from gymlab.web.workers.step_table import Asked, Table
 
 OnProgress = Callable[[Mapping[str, Any]], None]  # called from a thread
@@ -29,7 +28,8 @@ class Questions:
         self._open: dict[int, tuple[Future[Any], OnProgress | None]] = {}
         self._lock = threading.Lock()
         self._gone = False
-        self._child = Child(module, self._hear)
+        self._ended = False  # on purpose
+        self._child = start_worker(module, self._hear)
 
     def ask(self, what: str, on_progress: OnProgress | None = None, **fields: Any) -> Future[Any]:
         """The answer, some time; GymlabError where it is none."""
@@ -41,14 +41,15 @@ class Questions:
                 found.set_exception(RunError("the process beside the page has ended: load the page again"))
                 return found
             self._open[number] = (found, on_progress)
-        self._child.say(json.dumps({"id": number, "ask": what, **fields}))
+        self._child.send(json.dumps({"id": number, "ask": what, **fields}))
         return found
 
     def cancel(self, asked: Future[Any]) -> None:
-        self._child.say(json.dumps({"cancel": asked.number}))  # type: ignore[attr-defined]
+        self._child.send(json.dumps({"cancel": asked.number}))  # type: ignore[attr-defined]
 
     def end(self) -> None:
         """Without waiting for what is under way."""
+        self._ended = True
         self._child.end(1.0)
 
     def _hear(self, line: str | None) -> None:
@@ -75,13 +76,12 @@ class Questions:
             self._gone = True
             left = list(self._open.values())
             self._open = {}
-        with suppress(ValueError):  # its stderr is closed once it was ended on purpose
-            words = self._child.last_words()
-            for found, _ in left:
-                found.set_exception(RunError(f"the process beside the page has died: {words}"))
-            return
         for found, _ in left:
-            found.cancel()
+            if self._ended:
+                found.cancel()
+            else:
+                words = self._child.stderr_tail()
+                found.set_exception(RunError(f"the process beside the page has died: {words}"))
 
 
 class Inspector:
