@@ -38,4 +38,4 @@ def plain(text):
     problems = Problems()
     node = read_text(text, "t.yaml", problems)
     assert not problems
-    return node.plain()
+    return node.to_data()

@@ -20,7 +20,7 @@ from gymlab.envs.seed_check import copies
 from gymlab.envs.settings import EnvSettings
 from gymlab.metrics.bounds import Context
 from gymlab.metrics.catalogue import check_names
-from gymlab.recipes.keys import settings_of
+from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.resolve import load_yaml_text, resolve
 from gymlab.recipes.schema import AlertSettings
 from gymlab.session.explain import explain as explain_anything
@@ -208,7 +208,7 @@ def test_all_advice_can_be_given_to_the_recipe_it_is_about():
     from gymlab.recipes.resolve import amend
 
     recipe = resolve("CartPole-v1:ppo").recipe
-    case = Case(Context(gymnasium.spaces.Discrete(2), settings=settings_of(recipe)))
+    case = Case(Context(gymnasium.spaces.Discrete(2), settings=flat_settings(recipe)))
     watch = in_parts(Watch(rules_for(["ppo"]), case), history(3))
     for alert in watch.alerts():
         changes = [f"{key}={json.dumps(value)}" for key, value in alert.overrides.items()]
@@ -243,7 +243,7 @@ def test_a_recipe_may_have_rules_of_its_own_and_turn_others_off(folder):
     recipe = load_yaml_text(text)
     (rule,) = recipe.alerts.rules
     assert (rule.id, rule.hits, rule.of, rule.nan) == ("stuck", 2, 2, True)
-    kept = {rule.id for rule in rules_of(settings_of(recipe))}
+    kept = {rule.id for rule in rules_of(flat_settings(recipe))}
     assert not kept & {"kl-high", "stuck"}
     assert len(kept) == len(names()) - 2  # kl-high, and stale-transitions, which is REINFORCE's
     assert AlertSettings(**recipe.alerts.model_dump()) == recipe.alerts

@@ -8,8 +8,7 @@ import pytest
 from gymlab.campaigns.smoke.check_recipe import MOST_STEPS, drill, shrinking, what_to_install
 from gymlab.campaigns.smoke.choose import candidates, choose
 from gymlab.core.errors import UserError
-from gymlab.recipes.lookup import packaged_files
-from gymlab.recipes.resolve import resolve
+from gymlab.recipes.resolve import packaged_files, resolve
 from tests.recipe_files import write_recipe
 from tests.running import gymlab, last_json
 

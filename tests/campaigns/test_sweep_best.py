@@ -8,7 +8,7 @@ from gymlab.campaigns.executors.protocol import Finished, Task
 from gymlab.campaigns.sweep.best import write_variant
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 
 
 def test_a_variant_extends_its_recipe_and_says_where_it_is_from(folder):

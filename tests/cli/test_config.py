@@ -12,7 +12,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.recipes import project_settings
-from gymlab.recipes.json_schema import recipe_file_schema
+from gymlab.recipes.keys import recipe_file_schema
 from gymlab.recipes.resolve import resolve
 from tests.recipe_files import write_recipe
 

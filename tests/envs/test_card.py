@@ -9,7 +9,7 @@ from gymlab.envs.card import label_count, sheet
 from gymlab.envs.make import make_env
 from gymlab.envs.registry import missing_extra
 from gymlab.envs.settings import EnvSettings
-from gymlab.recipes.lookup import packaged_files
+from gymlab.recipes.resolve import packaged_files
 from tests.recipe_files import plain
 
 OURS = [path for path in packaged_files() if not path.stem.startswith(("ALE", "MinAtar", "Viz", "Retro"))]

@@ -23,8 +23,8 @@ from gymlab.metrics.catalogue import (
 )
 from gymlab.metrics.metric import Metric
 from gymlab.metrics.return_range import return_range
+from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.keys import names as setting_names
-from gymlab.recipes.keys import settings_of
 from gymlab.recipes.resolve import resolve
 from gymlab.reports.report import context_of
 from gymlab.runs.metrics import MetricsReader
@@ -53,7 +53,7 @@ def test_a_run_records_only_what_is_declared_and_keeps_its_bounds(tmp_path, reci
         rows = reader.read(clock="updates")
     assert check_names(rows) == []
     env = make_env(chosen.env)
-    context = context_of(settings_of(chosen), env.action_space, env.observation_space, time_limit(chosen.env))
+    context = context_of(flat_settings(chosen), env.action_space, env.observation_space, time_limit(chosen.env))
     env.close()
     outside = {
         name: (values, bounds(name, context))

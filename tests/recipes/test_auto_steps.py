@@ -5,9 +5,8 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.envs.settings import EnvSettings
-from gymlab.recipes.auto_steps import probe
+from gymlab.recipes.auto_steps import fitting_n_steps, probe
 from gymlab.recipes.resolve import read_run_recipe, resolve
-from gymlab.recipes.rollouts import fitting_n_steps
 
 
 def test_a_gap_is_the_steps_between_rewards_that_tell_something():

@@ -10,7 +10,7 @@ from gymlab.core.schedules import parse_schedule
 from gymlab.envs.settings import Part
 from gymlab.recipes.resolve import load_yaml_text, read_run_recipe, resolve
 from gymlab.recipes.schema import Steps
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 from tests.recipe_files import write_recipe
 
 REPOSITORY = Path(__file__).parents[2]

@@ -7,10 +7,10 @@ import pytest
 from gymlab.core.errors import UserError
 from gymlab.core.schedules import parse_schedule
 from gymlab.envs.settings import Part
-from gymlab.recipes.overrides import diff
+from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.recipes.schema import Share, Steps
-from gymlab.recipes.yaml_writer import variant_mapping
+from gymlab.recipes.write import variant_mapping
 
 
 @pytest.fixture(autouse=True)
@@ -77,17 +77,17 @@ def test_options_are_overrides_with_the_last_word():
 
 def test_a_difference_names_path_old_and_new():
     changed = _with("learning_rate=1e-2", "hidden=[8]", "n_envs=16", "env.kwargs.sutton_barto_reward=true")
-    assert diff(_with(), changed) == [
+    assert diff_recipes(_with(), changed) == [
         ("n_envs", 8, 16),
         ("env.kwargs.sutton_barto_reward", None, True),
         ("policy.hidden", [64, 64], [8]),
         ("ppo.learning_rate", "lin_1e-3", 0.01),
     ]
-    assert diff(changed, changed) == []
+    assert diff_recipes(changed, changed) == []
 
 
 def test_a_difference_between_algorithms_names_both_blocks():
-    paths = [path for path, _, _ in diff(_with(), _with(reference="CartPole-v1:a2c"))]
+    paths = [path for path, _, _ in diff_recipes(_with(), _with(reference="CartPole-v1:a2c"))]
     assert "ppo.epochs" in paths
     assert "a2c.learning_rate" in paths
 
@@ -95,7 +95,7 @@ def test_a_difference_between_algorithms_names_both_blocks():
 def test_a_runs_recipe_can_be_amended():
     before = _with("learning_rate=1e-2")
     after = amend(before, ["gamma=0.5"], budget="1M")
-    assert diff(before, after) == [("budget", "100k env_steps", "1M env_steps"), ("ppo.gamma", 0.98, 0.5)]
+    assert diff_recipes(before, after) == [("budget", "100k env_steps", "1M env_steps"), ("ppo.gamma", 0.98, 0.5)]
     assert amend(before) == before
     assert after.name == before.name
 

@@ -9,8 +9,8 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.recipes import project_settings
+from gymlab.recipes.project_settings import write_override
 from gymlab.recipes.resolve import resolve
-from gymlab.recipes.settings_edit import write_override
 from tests.recipe_files import write_recipe
 
 
@@ -25,7 +25,7 @@ def test_settings_come_from_the_variable_the_project_the_user_and_the_default(cl
     assert project_settings.imports() == ("json",)
     monkeypatch.setenv("GYMLAB_RUNS", "elsewhere")
     monkeypatch.setenv("GYMLAB_CACHE", str(clean_folder / "cache"))
-    sources = {setting.key: setting.source for setting in project_settings.where()}
+    sources = {setting.key: setting.source for setting in project_settings.all_settings()}
     assert sources["runs"] == "$GYMLAB_RUNS"
     assert sources["recipe_folders"] == "gymlab.toml"
     assert sources["imports"] == str(user)
@@ -43,7 +43,7 @@ def test_further_recipe_folders_are_looked_up(clean_folder):
 def test_a_users_file_can_be_named_by_a_variable(clean_folder, monkeypatch):
     monkeypatch.setenv("GYMLAB_CONFIG", str(clean_folder / "my.toml"))
     with pytest.raises(UserError, match="GYMLAB_CONFIG"):
-        project_settings.where()
+        project_settings.all_settings()
     (clean_folder / "my.toml").write_text('cache = "c"\n')
     assert project_settings.cache_folder() == clean_folder / "c"
 
@@ -81,7 +81,7 @@ def test_overrides_apply_between_the_recipe_and_the_command_line_and_are_told(cl
 
 def test_config_where_lists_the_overrides_of_each_file(clean_folder):
     (clean_folder / "gymlab.toml").write_text('[overrides]\n"CartPole-v1" = ["n_envs=16"]\n')
-    assert project_settings.where()[-1] == ("overrides", {"CartPole-v1": ["n_envs=16"]}, "gymlab.toml")
+    assert project_settings.all_settings()[-1] == ("overrides", {"CartPole-v1": ["n_envs=16"]}, "gymlab.toml")
 
 
 @pytest.mark.parametrize(

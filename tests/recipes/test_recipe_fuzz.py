@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.lookup import PACKAGED
-from gymlab.recipes.resolve import resolve
+from gymlab.recipes.resolve import PACKAGED, resolve
 from tests.recipe_files import GOOD
 
 

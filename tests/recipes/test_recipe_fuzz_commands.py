@@ -89,7 +89,7 @@ def broken(rng):
 
 def spellings(text):
     """The ways in which a message may show a value: as it stands, as the number it is, or the item that is wrong."""
-    value = read_text(f"a: {text}\n", "t", Problems()).plain()["a"]
+    value = read_text(f"a: {text}\n", "t", Problems()).to_data()["a"]
     number = parse_number(value)
     shown = [value, number, *(value if isinstance(value, list | dict) else [])]
     shown += [f"{number:g}"] if isinstance(number, int | float) else []

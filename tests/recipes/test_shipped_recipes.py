@@ -8,11 +8,10 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.envs.registry import resolve_id
-from gymlab.recipes.format import format_text
-from gymlab.recipes.lookup import file_name, find, packaged_files
 from gymlab.recipes.problems import Problems
-from gymlab.recipes.resolve import check_file, load_yaml_text, resolve, variants_of
+from gymlab.recipes.resolve import check_file, find_target, load_yaml_text, packaged_files, resolve, variants_of
 from gymlab.recipes.schema import Steps
+from gymlab.recipes.write import format_recipe_text, recipe_file_name
 from gymlab.recipes.yaml_source import read_text
 from tests.recipe_files import plain, write_recipe
 
@@ -26,9 +25,9 @@ def test_yaml_is_read_as_version_1_2():
 
 def test_every_key_remembers_its_line():
     node = read_text("a:\n  b: 1\n  c:\n    - x\n    - y: 2\n", "t.yaml", Problems())
-    assert str(node.place_of(("a", "b"))) == "t.yaml:2"
-    assert str(node.place_of(("a", "c", 1, "y"))) == "t.yaml:5"
-    assert str(node.place_of(("a", "missing", "deeper"))) == "t.yaml:1"
+    assert str(node.location_of(("a", "b"))) == "t.yaml:2"
+    assert str(node.location_of(("a", "c", 1, "y"))) == "t.yaml:5"
+    assert str(node.location_of(("a", "missing", "deeper"))) == "t.yaml:1"
 
 
 def test_aliases_are_expanded():
@@ -156,11 +155,11 @@ def test_an_unrelated_broken_recipe_does_no_harm(clean_folder):
     [("ALE/Pong-v5", "ALE-Pong-v5.yaml"), ("./my_env.py:Env", "my_env-Env.yaml"), ("a.b:C-v0", "a.b-C-v0.yaml")],
 )
 def test_a_file_is_named_after_its_env(env, name):
-    assert file_name(env) == name
+    assert recipe_file_name(env) == name
 
 
 def test_find_splits_at_the_last_colon(clean_folder):
-    assert (find("CartPole-v1:x").env, find("CartPole-v1:x").variant) == ("CartPole-v1", "x")
+    assert (find_target("CartPole-v1:x").env, find_target("CartPole-v1:x").variant) == ("CartPole-v1", "x")
 
 
 def test_defaults_come_from_the_spaces(clean_folder):
@@ -222,6 +221,6 @@ def test_every_recipe_that_ships_is_sound_tidy_and_named_after_its_env(path, cle
         assert "needs an extra package" in str(error)  # noqa: PT017 - anything else is wrong
         pytest.skip(str(error))
     assert check_file(path) == []
-    assert format_text(path.read_text(), path.name) == path.read_text()
-    assert path.name == file_name(resolve(str(path)).recipe.env.id)
+    assert format_recipe_text(path.read_text(), path.name) == path.read_text()
+    assert path.name == recipe_file_name(resolve(str(path)).recipe.env.id)
     assert resolve(resolve(str(path)).recipe.env.id).source == path

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.recipes import yaml_writer
-from gymlab.recipes.format import format_file, format_text
-from gymlab.recipes.json_schema import recipe_file_schema
-from gymlab.recipes.merge import FIELDS
+from gymlab.recipes import write
+from gymlab.recipes.keys import recipe_file_schema
 from gymlab.recipes.resolve import read_run_recipe, resolve
-from gymlab.recipes.starter import starter, write_starter
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.schema import FIELDS
+from gymlab.recipes.write import dump_recipe, format_recipe_file, format_recipe_text, starter_text, write_starter
 from tests.recipe_files import plain, write_recipe
 
 
@@ -35,7 +33,7 @@ def test_a_recipe_loads_back_equal(reference, overrides, clean_folder):
     path.write_text(dump_recipe(recipe), encoding="utf-8")
     assert read_run_recipe(path) == recipe
     assert resolve("recipe.yaml").recipe == recipe
-    assert format_text(dump_recipe(recipe)) == dump_recipe(recipe)
+    assert format_recipe_text(dump_recipe(recipe)) == dump_recipe(recipe)
 
 
 def test_a_recipe_with_a_name_of_its_own_keeps_it(clean_folder):
@@ -57,17 +55,16 @@ def test_text_that_looks_like_a_number_stays_text_when_written(clean_folder):
 
 @pytest.mark.parametrize("reference", ["CartPole-v1", "Pendulum-v1:a2c", "Blackjack-v1"])
 def test_a_starter_says_what_each_key_does_and_gives_the_same_recipe(reference, clean_folder):
-    before = resolve(reference).recipe
-    path, name = write_starter(reference)
+    recipe = resolve(reference).recipe
+    path = write_starter(recipe)
     text = path.read_text()
-    assert name == before.name
-    assert resolve(before.env.id).recipe == before
-    assert resolve(before.env.id).source == path.relative_to(Path())
-    assert format_text(text) == text
+    assert resolve(recipe.env.id).recipe == recipe
+    assert resolve(recipe.env.id).source == path.relative_to(Path())
+    assert format_recipe_text(text) == text
     assert all("#" in line for line in text.splitlines() if ": " in line)
     with pytest.raises(UserError, match="exists already"):
-        write_starter(reference)
-    assert write_starter(reference, force=True)[0] == path
+        write_starter(recipe)
+    assert write_starter(recipe, force=True) == path
 
 
 ENV_FILE = """
@@ -87,9 +84,9 @@ class Arm(MyEnv):
 
 def test_a_starter_for_a_users_own_env_finds_it_again(clean_folder):
     (clean_folder / "my_env.py").write_text(ENV_FILE)
-    path, _ = write_starter("./my_env.py:Arm")
+    path = write_starter(resolve("./my_env.py:Arm").recipe)
     assert resolve(str(path)).recipe == resolve("./my_env.py:Arm").recipe
-    assert starter(resolve("./my_env.py:Arm").recipe) == path.read_text()
+    assert starter_text(resolve("./my_env.py:Arm").recipe) == path.read_text()
 
 
 UNTIDY = """\
@@ -156,30 +153,30 @@ variants:
 
 
 def test_formatting_puts_keys_in_order_and_keeps_comments():
-    assert format_text(UNTIDY) == TIDY
+    assert format_recipe_text(UNTIDY) == TIDY
 
 
 def test_formatting_twice_changes_nothing():
-    assert format_text(TIDY) == TIDY
+    assert format_recipe_text(TIDY) == TIDY
 
 
 def test_formatting_never_changes_what_a_recipe_says():
-    assert plain(format_text(UNTIDY)) == plain(UNTIDY)
+    assert plain(format_recipe_text(UNTIDY)) == plain(UNTIDY)
 
 
 def test_formatting_refuses_what_it_cannot_keep():
     with pytest.raises(UserError, match="alias"):
-        format_text("variants: {a: {n_envs: &n 4}}\nenv: {max_episode_steps: *n, id: x}\n")
+        format_recipe_text("variants: {a: {n_envs: &n 4}}\nenv: {max_episode_steps: *n, id: x}\n")
     with pytest.raises(UserError, match=r"x\.yaml:\d"):
-        format_text("env: [", "x.yaml")
+        format_recipe_text("env: [", "x.yaml")
 
 
 def test_checking_the_format_writes_nothing(clean_folder):
     path = write_recipe(clean_folder, UNTIDY)
-    assert format_file(path, write=False)
+    assert format_recipe_file(path, write=False)
     assert path.read_text() == UNTIDY
-    assert format_file(path, write=True)
-    assert not format_file(path, write=False)
+    assert format_recipe_file(path, write=True)
+    assert not format_recipe_file(path, write=False)
 
 
 def test_the_json_schema_knows_every_key_and_nothing_else():
@@ -198,13 +195,13 @@ def test_every_reference_in_the_json_schema_exists():
     assert used <= set(schema["$defs"])
 
 
-def test_texts_that_were_written_before_are_told_apart_by_every_value_and_not_kept_for_ever() -> None:
-    assert [yaml_writer.written({"a": value}) for value in (1, 1.0, True, "1")] == [
+def test_the_yaml_cache_distinguishes_every_value_and_its_size_is_bounded() -> None:
+    assert [write.dump_yaml({"a": value}) for value in (1, 1.0, True, "1")] == [
         "a: 1\n",
         "a: 1.0\n",
         "a: true\n",
         "a: '1'\n",
     ]
-    for count in range(yaml_writer.MOST_WRITTEN + 2):
-        assert yaml_writer.written({"a": count}) == f"a: {count}\n"
-    assert len(yaml_writer._written) <= yaml_writer.MOST_WRITTEN
+    for count in range(write.MAX_CACHED_TEXTS + 2):
+        assert write.dump_yaml({"a": count}) == f"a: {count}\n"
+    assert len(write._yaml_cache) <= write.MAX_CACHED_TEXTS

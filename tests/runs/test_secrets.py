@@ -6,7 +6,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import read_run_recipe, resolve
-from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.start import Continuation, resume
@@ -111,7 +111,7 @@ def test_a_recipe_keeps_what_only_looks_like_a_secret_and_loads_again(folder, mo
     monkeypatch.setenv("SESSION_KEY", "gymnasium")
     settings = ["env.kwargs={sutton_barto_reward: true}", "policy.hidden=[8]", "env.actions=[password, token]"]
     recipe = resolve("CartPole-v1:ppo", settings, engine="gymnasium").recipe
-    (folder / "kept.yaml").write_text(kept_recipe(recipe))
+    (folder / "kept.yaml").write_text(dump_redacted_recipe(recipe))
     assert read_run_recipe(folder / "kept.yaml") == recipe
 
 

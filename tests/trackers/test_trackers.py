@@ -14,7 +14,7 @@ from gymlab.core.errors import UserError
 from gymlab.features.record import Record
 from gymlab.metrics.catalogue import METRICS
 from gymlab.recipes.resolve import resolve
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 from gymlab.runs import files
 from gymlab.runs.metric_rows import rows_after, update_at
 from gymlab.runs.metrics import MetricsWriter

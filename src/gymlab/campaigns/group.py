@@ -28,8 +28,8 @@ from gymlab.envs.registration import registration
 from gymlab.features.console.board import Board, make_board
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.secrets import kept_recipe
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
+from gymlab.recipes.write import dump_recipe
 from gymlab.runs.groups import Group, Member, read_group, write_group
 from gymlab.runs.paths import RunPaths, new_run_id, run_paths
 from gymlab.runs.status import read_status
@@ -87,7 +87,7 @@ def make_group(
     for index, overrides in enumerate(variations or [()]):
         prefix = f"{name}-v{index}" if len(variations) > 1 else name
         members += [Member(f"{prefix}-s{seed}", seed, overrides) for seed in seeds]
-    return Group(name, recipe.name, kept_recipe(recipe), how, tuple(members))
+    return Group(name, recipe.name, dump_redacted_recipe(recipe), how, tuple(members))
 
 
 def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, wishes: Wishes) -> list[Task]:

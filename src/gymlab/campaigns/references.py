@@ -61,7 +61,7 @@ def data() -> Data:
     from gymlab.recipes.yaml_source import read_text
 
     text = files("gymlab.campaigns").joinpath("references.yaml").read_text(encoding="utf-8")
-    plain: dict[str, Any] = read_text(text, "references.yaml", Problems()).plain()
+    plain: dict[str, Any] = read_text(text, "references.yaml", Problems()).to_data()
     return Data.model_validate(plain)
 
 

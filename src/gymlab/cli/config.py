@@ -27,12 +27,12 @@ def show(
 
     Example: gymlab config show CartPole-v1:ppo learning_rate=1e-3
     """
-    from gymlab.recipes.problems import shown_path
+    from gymlab.recipes.problems import display_path
     from gymlab.recipes.resolve import resolve
-    from gymlab.recipes.yaml_writer import dump_recipe, file_mapping
+    from gymlab.recipes.write import dump_recipe, file_mapping
 
     resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
-    source = None if resolved.source is None else shown_path(resolved.source)
+    source = None if resolved.source is None else display_path(resolved.source)
     if json:
         found: dict[str, Any] = {"name": resolved.recipe.name, "source": source, "notes": resolved.notes}
         found |= {"solved_at_source": resolved.solved_at_source, "recipe": file_mapping(resolved.recipe)}
@@ -54,8 +54,7 @@ def check(
     Example: gymlab config check recipes/CartPole-v1.yaml
     """
     from gymlab.core.errors import UserError
-    from gymlab.recipes.lookup import user_files
-    from gymlab.recipes.resolve import check_file
+    from gymlab.recipes.resolve import check_file, user_files
 
     results = []
     faults = []
@@ -88,10 +87,10 @@ def fmt(
 
     Example: gymlab config fmt recipes/*.yaml
     """
-    from gymlab.recipes.format import format_file
-    from gymlab.recipes.lookup import user_files
+    from gymlab.recipes.resolve import user_files
+    from gymlab.recipes.write import format_recipe_file
 
-    changed = [path for path in files or user_files() if format_file(path, write=not check)]
+    changed = [path for path in files or user_files() if format_recipe_file(path, write=not check)]
     for path in changed:
         typer.echo(f"{'out of order' if check else 'formatted'}: {path}")
     raise typer.Exit(1 if check and changed else 0)
@@ -103,7 +102,7 @@ def schema() -> None:
 
     Example: gymlab config schema > recipe.schema.json
     """
-    from gymlab.recipes.json_schema import recipe_file_schema
+    from gymlab.recipes.keys import recipe_file_schema
 
     typer.echo(json_module.dumps(recipe_file_schema(), indent=2))
 
@@ -114,7 +113,7 @@ def where(json: JsonOption = False) -> None:
 
     Example: gymlab config where
     """
-    from gymlab.recipes.project_settings import where as settings
+    from gymlab.recipes.project_settings import all_settings as settings
 
     if json:
         typer.echo(json_module.dumps([setting._asdict() for setting in settings()]))

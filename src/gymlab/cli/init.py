@@ -18,9 +18,12 @@ def init(
 
     Example: gymlab init CartPole-v1
     """
-    from gymlab.recipes.starter import write_starter
+    from gymlab.recipes.resolve import resolve
+    from gymlab.recipes.write import write_starter
 
-    path, label = write_starter(recipe, imports=imports or (), force=force)
+    resolved = resolve(recipe, imports=imports or ()).recipe
+    path = write_starter(resolved, force=force)
+    label = resolved.name
     if json:
         typer.echo(json_module.dumps({"path": str(path), "recipe": label}))
         return

@@ -32,7 +32,7 @@ class Sought(NamedTuple):
 def only_recipe() -> str:
     """A bare `gymlab train` runs the recipe in ./recipes, if there is exactly one."""
     from gymlab.core.errors import UserError
-    from gymlab.recipes.lookup import user_files
+    from gymlab.recipes.resolve import user_files
 
     found = user_files()
     if len(found) == 1:

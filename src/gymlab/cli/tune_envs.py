@@ -33,9 +33,8 @@ def tune_envs(
     from rich.console import Console
 
     from gymlab.envs.engines.launch import usable_cores
-    from gymlab.recipes.project_settings import user_file
+    from gymlab.recipes.project_settings import user_file, write_override
     from gymlab.recipes.resolve import resolve
-    from gymlab.recipes.settings_edit import write_override
     from gymlab.runs.files import strict_json
     from gymlab.session.throughput import recommend, settings_for, time_all, ways
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.recipes.inherit import read_recipe_file
-from gymlab.recipes.lookup import file_name
-from gymlab.recipes.overrides import Change, diff
+from gymlab.recipes.overrides import Change, diff_recipes
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.resolve import amend, resolve, variants_of
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import commented, variant_mapping, write_yaml
+from gymlab.recipes.write import dump_yaml, recipe_file_name, variant_mapping
 from gymlab.runs import files
 
 FOLDER = Path("recipes") / "advice"
@@ -44,10 +43,10 @@ class Remedy(NamedTuple):
 def write_remedy(recipe: Recipe, overrides: Mapping[str, Any], provenance: str) -> Remedy:
     """Add a variant of `recipe` with these overrides; what the file held stays as it was."""
     wanted = amend(recipe, [f"{key}={_text(value)}" for key, value in overrides.items()])
-    changes = diff(recipe, wanted)
+    changes = diff_recipes(recipe, wanted)
     if not changes:
         raise UserError("the advice changes nothing: the run has these values already")
-    path = FOLDER / file_name(recipe.env.id)
+    path = FOLDER / recipe_file_name(recipe.env.id)
     before = path.read_text(encoding="utf-8") if path.exists() else _HEAD.format(env=_text(recipe.env.id))
     own = _own_variants(path)
     label = recipe.name.rpartition(":")[2]
@@ -56,7 +55,7 @@ def write_remedy(recipe: Recipe, overrides: Mapping[str, Any], provenance: str) 
     path.parent.mkdir(parents=True, exist_ok=True)
     bodies = [variant_mapping(wanted)]
     if parent is not None:
-        bodies.insert(0, {"extends": label, **_nested(diff(parent, wanted), wanted.algorithm.name)})
+        bodies.insert(0, {"extends": label, **_nested(diff_recipes(parent, wanted), wanted.algorithm.name)})
     for body in bodies:
         text = f"{before.rstrip()}\n{_block(name, body, provenance)}"
         if _gives(text, name, wanted, path):
@@ -95,7 +94,7 @@ def _gives(text: str, variant: str, wanted: Recipe, path: Path) -> bool:
     draft = path.with_name(f"draft-{path.name}")
     try:
         draft.write_text(text, encoding="utf-8")
-        return not diff(wanted, resolve(f"{draft}:{variant}").recipe)
+        return not diff_recipes(wanted, resolve(f"{draft}:{variant}").recipe)
     except GymlabError:
         return False
     finally:
@@ -117,10 +116,10 @@ def _nested(changes: list[Change], algorithm: str) -> dict[str, Any]:
 
 
 def _block(name: str, body: dict[str, Any], provenance: str) -> str:
-    lines = [*(f"# {line}" for line in provenance.splitlines()), *write_yaml(commented({name: body})).splitlines()]
+    lines = [*(f"# {line}" for line in provenance.splitlines()), *dump_yaml({name: body}).splitlines()]
     return "".join(f"  {line}".rstrip() + "\n" for line in lines)
 
 
 def _text(value: Any) -> str:
     """A value as it is written in YAML."""
-    return write_yaml(commented({"v": value})).removeprefix("v:").strip() if not isinstance(value, str) else value
+    return dump_yaml({"v": value}).removeprefix("v:").strip() if not isinstance(value, str) else value

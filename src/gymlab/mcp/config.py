@@ -68,7 +68,7 @@ class Lab:
 
 
 def _is_plain(reference: str) -> bool:
-    from gymlab.recipes.lookup import user_files
+    from gymlab.recipes.resolve import user_files
 
     env, colon, variant = reference.partition(":")
     if colon and not _VARIANT.fullmatch(variant):

@@ -51,21 +51,21 @@ def list_recipes(lab: Lab, query: Query = "", limit: Limit = 30, offset: Offset 
 
 def recipe_files() -> dict[str, Path]:
     """Recipe files by name; the user's stand in for those that ship."""
-    from gymlab.recipes.lookup import packaged_files, user_files
+    from gymlab.recipes.resolve import packaged_files, user_files
 
     return {path.stem: path for path in (*packaged_files(), *reversed(user_files()))}
 
 
 def recipe_folder_files() -> set[Path]:
-    from gymlab.recipes.lookup import user_files
+    from gymlab.recipes.resolve import user_files
 
     return {form for path in user_files() for form in (path, path.absolute())}
 
 
 def _recipes() -> list[RecipeName]:
     from gymlab.recipes.inherit import read_recipe_file
-    from gymlab.recipes.lookup import packaged_files, user_files
     from gymlab.recipes.problems import Problems
+    from gymlab.recipes.resolve import packaged_files, user_files
 
     found: dict[str, RecipeName] = {}
     packaged = set(packaged_files())

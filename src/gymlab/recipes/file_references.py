@@ -1,4 +1,7 @@
-"""References in a recipe (`./file.py:Name`): found beside the recipe or in the current folder, kept from the latter."""
+"""References in a recipe (`./file.py:Name`): made relative to the current folder, and algorithms loaded by them.
+
+A file is searched beside the recipe, then in the current folder.
+"""
 
 from __future__ import annotations
 
@@ -7,86 +10,86 @@ from typing import Any
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import UserError, suggestion
-from gymlab.recipes.merge import algorithm_names
-from gymlab.recipes.problems import COMMAND_LINE, Place, Problems
+from gymlab.recipes.problems import COMMAND_LINE, Location, Problems
+from gymlab.recipes.schema import algorithm_names
 from gymlab.recipes.yaml_source import Node
 
 
-def anchored(text: str, place: Place) -> str:
+def rebase_reference(text: str, location: Location) -> str:
     """A reference to a file, relative to the current folder; anything else unchanged."""
-    where, colon, name = text.rpartition(":")
-    if not colon or not where.endswith(".py") or Path(where).is_absolute() or place == COMMAND_LINE:
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py") or Path(path).is_absolute() or location == COMMAND_LINE:
         return text
-    beside = Path(place.file).parent / where
+    beside = Path(location.file).parent / path
     if not beside.is_file():
-        return text  # taken from the current folder; what loads it says if there is no such file
+        return text  # relative to the current folder; the loader reports a missing file
     cwd = Path.cwd()
     full = beside.resolve()
     return f"./{full.relative_to(cwd)}:{name}" if full.is_relative_to(cwd) else f"{full}:{name}"
 
 
-def anchor_variant(variant: Node) -> Node:
-    """Every reference of a variant, anchored."""
+def rebase_references(variant: Node) -> Node:
+    """The variant with every file reference relative to the current folder."""
     changed: dict[Any, Node] = {}
     for key, node in variant.items():
-        name = anchored(key, node.place) if isinstance(key, str) else key
+        name = rebase_reference(key, node.location) if isinstance(key, str) else key
         if key == "features":
-            changed[name] = _anchor_parts(node)
+            changed[name] = _rebase_parts(node)
         elif key == "env":
-            changed[name] = _anchor_keys(node, texts=("id",), parts=("wrappers",))
+            changed[name] = _rebase_keys(node, texts=("id",), parts=("wrappers",))
         elif key == "policy":
-            changed[name] = _anchor_keys(node, texts=("encoder",), parts=())
+            changed[name] = _rebase_keys(node, texts=("encoder",), parts=())
         else:
             changed[name] = node
-    return Node(changed, variant.place)
+    return Node(changed, variant.location)
 
 
-def _anchor_keys(block: Node, texts: tuple[str, ...], parts: tuple[str, ...]) -> Node:
+def _rebase_keys(block: Node, texts: tuple[str, ...], parts: tuple[str, ...]) -> Node:
     if not isinstance(block.value, dict):
         return block
     changed = dict(block.value)
     for key in texts:
         if key in changed:
-            changed[key] = _anchor_text(changed[key])
+            changed[key] = _rebase_text(changed[key])
     for key in parts:
         if key in changed:
-            changed[key] = _anchor_parts(changed[key])
-    return Node(changed, block.place)
+            changed[key] = _rebase_parts(changed[key])
+    return Node(changed, block.location)
 
 
-def _anchor_text(node: Node) -> Node:
-    return Node(anchored(node.value, node.place), node.place) if isinstance(node.value, str) else node
+def _rebase_text(node: Node) -> Node:
+    return Node(rebase_reference(node.value, node.location), node.location) if isinstance(node.value, str) else node
 
 
-def _anchor_parts(node: Node) -> Node:
+def _rebase_parts(node: Node) -> Node:
     if not isinstance(node.value, list):
         return node
     items = []
     for item in node.value:
         if isinstance(item.value, dict):
-            named = {anchored(k, item.place) if isinstance(k, str) else k: v for k, v in item.value.items()}
-            items.append(Node(named, item.place))
+            named = {rebase_reference(k, item.location) if isinstance(k, str) else k: v for k, v in item.value.items()}
+            items.append(Node(named, item.location))
         else:
-            items.append(_anchor_text(item))
-    return Node(items, node.place)
+            items.append(_rebase_text(item))
+    return Node(items, node.location)
 
 
-class Algorithms:
-    """Finds the settings class behind an algorithm block's name, and notes what is wrong with it once."""
+class AlgorithmLookup:
+    """Finds the settings class of an algorithm block by its name; faults go to `problems`."""
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
 
-    def settings(self, name: str, place: Place) -> type[AlgorithmSettings] | None:
+    def settings(self, name: str, location: Location) -> type[AlgorithmSettings] | None:
         """The settings class, or None after noting a problem."""
         from gymlab.algorithms.registry import ALGORITHMS
 
         if name in ALGORITHMS:
             return ALGORITHMS[name].Settings
         try:
-            return _by_reference(anchored(name, place))
+            return _by_reference(rebase_reference(name, location))
         except UserError as error:
-            self.problems.note(place, name, str(error))
+            self.problems.note(location, name, str(error))
             return None
 
 

@@ -1,4 +1,4 @@
-"""Every key a recipe can have: its help, kind and default; and what a run was given, by key."""
+"""The keys of a recipe: help, type and default, other libraries' names, JSON Schema, and flat settings by key."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ from gymlab.core.schedules import Schedule
 from gymlab.core.settings import Settings
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.metrics.catalogue import METRICS
-from gymlab.recipes.foreign_keys import FOREIGN_KEYS
-from gymlab.recipes.merge import BLOCKS, FIELDS, NOT_INHERITED
 from gymlab.recipes.problems import Problems
-from gymlab.recipes.schema import AlgorithmChoice, Recipe, Share, Steps
+from gymlab.recipes.schema import BLOCKS, FIELDS, NOT_INHERITED, AlgorithmChoice, Recipe, Share, Steps
+from gymlab.recipes.write import variant_mapping
 from gymlab.recipes.yaml_source import read_file
-from gymlab.recipes.yaml_writer import variant_mapping
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Part: "a name or {name: args}"}
 
 
-class Key(NamedTuple):
+class RecipeKey(NamedTuple):
     path: str  # `ppo.learning_rate`
     kind: str
     default: str
     help: str
 
 
-def keys() -> Iterator[Key]:
+def keys() -> Iterator[RecipeKey]:
     """All keys of all blocks, those of each algorithm that ships included."""
     from gymlab.algorithms.registry import ALGORITHMS
 
@@ -44,33 +42,33 @@ def keys() -> Iterator[Key]:
             yield _key(field, Recipe.model_fields[field])
     blocks: dict[str, type[Settings]] = {**BLOCKS, **{name: kind.Settings for name, kind in ALGORITHMS.items()}}
     for block, model in blocks.items():
-        yield Key(block, "a block", "", _line(model.__doc__))
+        yield RecipeKey(block, "a block", "", _one_line(model.__doc__))
         for name, info in model.model_fields.items():
             yield _key(f"{block}.{name}", info)
 
 
-def settings_of(recipe: Recipe) -> dict[str, Any]:
+def flat_settings(recipe: Recipe) -> dict[str, Any]:
     """Every value of a recipe by its full key, as plain data."""
     return _flat(variant_mapping(recipe))
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The same from a run's recipe.yaml, without importing what it names; {} where it cannot be read."""
+    """`flat_settings` of a run's recipe.yaml, without importing its references; {} if it cannot be read."""
     try:
-        return settings_in(read_file(path, Problems()).plain())
+        return flat_settings_in_file(read_file(path, Problems()).to_data())
     except (GymlabError, OSError, KeyError, TypeError, ValueError, AttributeError):
         return {}
 
 
-def settings_in(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The same from the plain data of a file with one variant; KeyError, TypeError or ValueError where it is none."""
+def flat_settings_in_file(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """`flat_settings` of a file with one variant, as plain data; KeyError, TypeError or ValueError if it is not one."""
     (variant,) = tree["variants"].values()
     inner = {key: value for key, value in variant.items() if key not in NOT_INHERITED}
     return _flat({"env": tree["env"], **inner})
 
 
 def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict[str, Any]:
-    """The default of every key, `env.id` and what is derived from the env aside.
+    """The default of every key, except `env.id` and what is derived from the env.
 
     An algorithm's own defaults are known only once it is imported, which takes a second.
     """
@@ -82,7 +80,7 @@ def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict
 
         kind = ALGORITHMS[name].Settings if name in ALGORITHMS else AlgorithmSettings
     chosen = AlgorithmChoice(name=name, settings=kind())
-    flat = settings_of(Recipe(name="", env=EnvSettings(id="none"), algorithm=chosen))
+    flat = flat_settings(Recipe(name="", env=EnvSettings(id="none"), algorithm=chosen))
     flat["n_steps"] = kind.default_n_steps if of_algorithm else None
     derived = ("env.id", "env.solved_at", *(["n_steps"] if flat["n_steps"] is None else []))
     known = of_algorithm and kind is not AlgorithmSettings
@@ -90,28 +88,28 @@ def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict
 
 
 def names() -> list[str]:
-    """What can be asked for: full keys and their last names."""
+    """Names that `explain` knows: full keys and their last parts."""
     paths = [key.path for key in keys()]
     return list(dict.fromkeys([*paths, *(path.rpartition(".")[2] for path in paths)]))
 
 
 def explain(name: str) -> list[Explanation]:
-    """The settings of this name, in full or by its last part; names from elsewhere are understood."""
+    """The settings of this name: a full key, its last part, or another library's name for it."""
     ours = FOREIGN_KEYS.get(name, name).removeprefix(".")
     everything = list(keys())
     found = [key for key in everything if key.path == ours] or [key for key in everything if _leaf(key) == ours]
-    alike: dict[tuple[str, str, str], list[Key]] = {}  # what several algorithms have is told once
+    alike: dict[tuple[str, str, str], list[RecipeKey]] = {}  # settings that several algorithms share are listed once
     for key in found:
         alike.setdefault((_leaf(key), key.kind, key.help), []).append(key)
     below = [_leaf(key) for key in everything if key.path.rpartition(".")[0] == ours]
     return [_explanation(same, "" if ours == name else name, below) for same in alike.values()]
 
 
-def _leaf(key: Key) -> str:
+def _leaf(key: RecipeKey) -> str:
     return key.path.rpartition(".")[2]
 
 
-def _explanation(same: list[Key], foreign: str, below: list[str]) -> Explanation:
+def _explanation(same: list[RecipeKey], foreign: str, below: list[str]) -> Explanation:
     key = same[0]
     leaf = _leaf(same[0])
     defaults = [f"{other.path.partition('.')[0]} {other.default}" for other in same]
@@ -121,25 +119,25 @@ def _explanation(same: list[Key], foreign: str, below: list[str]) -> Explanation
         "default": key.default if len(same) == 1 else ", ".join(defaults),
         "elsewhere called": foreign,
         "logged as": f"hp/{leaf}" if key.kind.startswith("a number or a schedule") else "",
-        "moves": ", ".join(_moved({leaf, *(other.path for other in same)})),
+        "moves": ", ".join(_affected_metrics({leaf, *(other.path for other in same)})),
         "set it": f"gymlab train RECIPE {key.path if len(same) == 1 else leaf}=VALUE" if key.kind != "a block" else "",
     }
     name = key.path if len(same) == 1 else leaf
     return Explanation(name, "setting", key.help, {title: fact for title, fact in facts.items() if fact})
 
 
-def _moved(names: set[str], most: int = 8) -> list[str]:
-    """The metrics a setting moves, those it moves most first."""
-    ranks = {m.name: [place for place, other in enumerate(m.settings) if other in names] for m in METRICS}
+def _affected_metrics(names: set[str], most: int = 8) -> list[str]:
+    """The metrics that a setting affects, most affected first."""
+    ranks = {m.name: [rank for rank, other in enumerate(m.settings) if other in names] for m in METRICS}
     return sorted((name for name, rank in ranks.items() if rank), key=lambda name: ranks[name][0])[:most]
 
 
-def _key(path: str, info: FieldInfo) -> Key:
+def _key(path: str, info: FieldInfo) -> RecipeKey:
     default = "required" if info.is_required() else info.get_default(call_default_factory=True)
-    return Key(path, _kind(info.annotation, info.metadata), _plain(default), _line(info.description))
+    return RecipeKey(path, _kind(info.annotation, info.metadata), _format_default(default), _one_line(info.description))
 
 
-def _plain(value: Any) -> str:
+def _format_default(value: Any) -> str:
     if value in (None, (), {}):
         return "none"
     if isinstance(value, Schedule):
@@ -192,5 +190,128 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _line(text: str | None) -> str:
+def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+# Other libraries' names of our keys. An entry that begins with a dot is in the algorithm's block.
+FOREIGN_KEYS = {
+    "hidden_dims": "policy.hidden",
+    "hidden_sizes": "policy.hidden",
+    "net_arch": "policy.hidden",
+    "policy_kwargs": "policy",
+    "activation_fn": "policy.activation",
+    "use_sde": "policy.exploration",
+    "sde_sample_freq": "policy.gsde_every",
+    "n_timesteps": "budget",
+    "total_timesteps": "budget",
+    "max_env_steps": "budget",
+    "max_timesteps": "budget",
+    "num_envs": "n_envs",
+    "num_steps": "n_steps",
+    "ent_coef": ".entropy_coef",
+    "vf_coef": ".value_coef",
+    "n_epochs": ".epochs",
+    "update_epochs": ".epochs",
+    "lr": ".learning_rate",
+    "clip_coef": ".clip_range",
+    "clip_range_vf": ".value_clip",
+    "minibatch_size": ".batch_size",
+    "normalize_advantages": ".normalize_advantage",
+    "reward_threshold": "env.solved_at",
+    "env_id": "env.id",
+    "env_kwargs": "env.kwargs",
+    "env_wrapper": "env.wrappers",
+    "frame_stack": "env.wrappers",
+    "eval_freq": "eval.every",
+    "n_eval_episodes": "eval.episodes",
+    "save_freq": "checkpoints.every",
+}
+
+KEY_HINTS = {
+    "algorithm": "the block's name is the algorithm, as in `ppo: {}`",
+    "algo": "the block's name is the algorithm, as in `ppo: {}`",
+    "algo_id": "the block's name is the algorithm, as in `ppo: {}`",
+    "seed": "a recipe holds no seed of the run: give --seed on the command line, or eval.seed",
+}
+
+
+def foreign_key_hint(key: str, algorithm: str | None) -> str | None:
+    """Our name for another library's key, or None."""
+    if key in KEY_HINTS:
+        return KEY_HINTS[key]
+    ours = FOREIGN_KEYS.get(key)
+    if ours is None:
+        return None
+    return f"here it is called '{(algorithm or 'ppo') + ours if ours.startswith('.') else ours}'"
+
+
+_PART_SCHEMA = {
+    "description": "a name, or {name: arguments}",
+    "anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}],
+}
+
+
+def recipe_file_schema() -> dict[str, Any]:
+    """The JSON Schema of a recipe file: an env block and named variants."""
+    from gymlab.algorithms.registry import ALGORITHMS
+
+    recipe = Recipe.model_json_schema()
+    definitions: dict[str, Any] = {**recipe["$defs"], "Part": _PART_SCHEMA}
+    for name in ("AlgorithmChoice", "AlgorithmSettings"):
+        definitions.pop(name, None)
+    for algorithm in ALGORITHMS.values():
+        own = algorithm.Settings.model_json_schema()
+        definitions |= own.pop("$defs", {})
+        definitions[algorithm.Settings.__name__] = own
+    for model in BLOCKS.values():
+        _make_optional(definitions[model.__name__])
+    blocks = {name: {"$ref": f"#/$defs/{algorithm.Settings.__name__}"} for name, algorithm in ALGORITHMS.items()}
+    definitions["Variant"] = _variant_schema({key: recipe["properties"][key] for key in FIELDS}, blocks)
+    schema: dict[str, Any] = _without_object_defaults(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "gymlab recipe",
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["env"],
+            "properties": {
+                "env": {"$ref": "#/$defs/EnvSettings"},
+                "variants": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Variant"}},
+            },
+            "$defs": definitions,
+        }
+    )
+    return schema
+
+
+def _variant_schema(fields: dict[str, Any], blocks: dict[str, Any]) -> dict[str, Any]:
+    extends = {"type": "string", "description": "The variant whose settings this one inherits."}
+    variant = {
+        "type": ["object", "null"],
+        "additionalProperties": False,
+        "properties": {"extends": extends, **fields, **blocks},
+        "patternProperties": {r"^.+:[A-Za-z_]\w*$": {"type": ["object", "null"]}},
+    }
+    return _make_optional(variant)
+
+
+def _make_optional(block: dict[str, Any]) -> dict[str, Any]:
+    """Nothing in a block is required, since it may be inherited; `key+` appends to a list."""
+    block.pop("required", None)
+    lists = [key for key, field in block["properties"].items() if _is_list(field)]
+    if lists:
+        block.setdefault("patternProperties", {})[rf"^({'|'.join(lists)})\+$"] = {"type": "array"}
+    return block
+
+
+def _is_list(field: dict[str, Any]) -> bool:
+    return field.get("type") == "array" or any(_is_list(choice) for choice in field.get("anyOf", ()))
+
+
+def _without_object_defaults(value: Any) -> Any:
+    """Drop defaults that are objects of our own types: their internal form is not what a file contains."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if not (k == "default" and isinstance(v, dict))}
+        return {key: _without_object_defaults(item) for key, item in kept.items()}
+    return [_without_object_defaults(item) for item in value] if isinstance(value, list) else value

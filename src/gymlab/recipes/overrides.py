@@ -7,50 +7,50 @@ from typing import Any
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import suggestion
-from gymlab.recipes.foreign_keys import foreign
-from gymlab.recipes.merge import BLOCKS, FIELDS, FindSettings, algorithm_names, merge_variant
-from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Place, Problems, brief
-from gymlab.recipes.schema import Recipe
+from gymlab.recipes.inherit import FindSettings, merge_variant
+from gymlab.recipes.keys import flat_settings, foreign_key_hint
+from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Location, Problems, format_value
+from gymlab.recipes.schema import BLOCKS, FIELDS, Recipe, algorithm_names
 from gymlab.recipes.yaml_source import Node, read_value
 
 Change = tuple[str, Any, Any]  # path, old, new
 
 
 class Overrides:
-    """Applies overrides to a variant whose algorithm is known."""
+    """Applies `key=value` texts to a variant whose algorithm is known."""
 
     def __init__(
         self,
         algorithm: str,
         settings: type[AlgorithmSettings] | None,
         find_settings: FindSettings,
-        place: Place = COMMAND_LINE,
+        location: Location = COMMAND_LINE,
     ) -> None:
-        self.place = place
+        self.location = location
         self.algorithm = algorithm
         self.settings = settings
         self.find_settings = find_settings
         self.problems = Problems()
 
     def apply(self, variant: Node, texts: Iterable[str]) -> Node:
-        """The variant with every override merged in; what is wrong with them is in `problems`."""
+        """The variant with every override merged in; faults are in `problems`."""
         for text in texts:
             key, equals, written = text.partition("=")
             key = key.strip()
             if not equals or not key:
-                self.problems.note(self.place, "", f"expected key=value, got {brief(text)}")
+                self.problems.note(self.location, "", f"expected key=value, got {format_value(text)}")
                 continue
             path = self.path(key)
             if path is None:
                 continue
-            value = read_value(written, self.place, key, self.problems)
+            value = read_value(written, self.location, key, self.problems)
             if value is None:
                 continue
-            variant = merge_variant(variant, _nested(path, value, self.place), self.find_settings, self.problems)
+            variant = merge_variant(variant, _nested(path, value, self.location), self.find_settings, self.problems)
         return variant
 
     def path(self, key: str) -> KeyPath | None:
-        """The path a key stands for, or None after noting why there is none."""
+        """The path of a key, or None after noting a problem."""
         bare = key.removesuffix("+")
         plus = key[len(bare) :]
         if bare in FIELDS or bare == self.algorithm:
@@ -60,14 +60,14 @@ class Overrides:
             return (*found[0][:-1], found[0][-1] + plus)
         if len(found) > 1:
             listed = ", ".join(".".join(path) for path in found)
-            self.problems.note(self.place, key, f"ambiguous: write one of {listed}")
+            self.problems.note(self.location, key, f"ambiguous: write one of {listed}")
             return None
         if bare.startswith(f"{self.algorithm}."):
             return (self.algorithm, bare.removeprefix(f"{self.algorithm}.") + plus)
         block, _, rest = bare.partition(".")
         if rest and block in BLOCKS:
             return (block, *rest.split(".")[:-1], rest.split(".")[-1] + plus)
-        self.problems.note(self.place, key, self._unknown(bare))
+        self.problems.note(self.location, key, self._unknown(bare))
         return None
 
     def leaves(self) -> dict[str, list[tuple[str, ...]]]:
@@ -85,7 +85,7 @@ class Overrides:
         if block in algorithm_names():
             ours = f"{self.algorithm}.{rest}" if rest else self.algorithm
             return f"this recipe runs {self.algorithm}, not {block}: write {ours}, or train ENV:{block}"
-        known = foreign(key, self.algorithm)
+        known = foreign_key_hint(key, self.algorithm)
         if known is not None:
             return f"unknown key: {known}"
         leaves = self.leaves()
@@ -93,24 +93,15 @@ class Overrides:
         return f"unknown key: {suggestion(key, full if rest else [*leaves, *BLOCKS])}"
 
 
-def _nested(path: KeyPath, value: Node, place: Place) -> Node:
+def _nested(path: KeyPath, value: Node, location: Location) -> Node:
     for key in reversed(path):
-        value = Node({key: value}, place)
+        value = Node({key: value}, location)
     return value
 
 
-def diff(a: Recipe, b: Recipe) -> list[Change]:
-    """What differs between two recipes, as (path, old, new); a key that one of them lacks is None there."""
-    from gymlab.recipes.yaml_writer import variant_mapping
-
-    before, after = (_flat(variant_mapping(recipe)) for recipe in (a, b))
+def diff_recipes(a: Recipe, b: Recipe) -> list[Change]:
+    """The differences between two recipes as (path, old, new); a key that one of them lacks is None there."""
+    before = flat_settings(a)
+    after = flat_settings(b)
     keys = dict.fromkeys([*after, *before])
     return [(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
-
-
-def _flat(mapping: dict[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        opens = isinstance(value, dict) and (depth == 0 or (prefix == "env." and key == "kwargs"))
-        flat |= _flat(value, f"{prefix}{key}.", depth + 1) if opens else {f"{prefix}{key}": value}
-    return flat

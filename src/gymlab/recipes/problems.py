@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, and where. All problems are collected and reported in one error."""
+"""Problems of a recipe, each with file:line. All are collected and raised as one error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gymlab.core.errors import UserError
 KeyPath = tuple[Any, ...]  # keys and list positions from the root of a variant
 
 
-class Place(NamedTuple):
-    """Where a value was written."""
+class Location(NamedTuple):
+    """The file and line in which a value was written."""
 
     file: str
     line: int | None = None
@@ -21,18 +21,18 @@ class Place(NamedTuple):
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
-COMMAND_LINE = Place("command line")
+COMMAND_LINE = Location("command line")
 
 
 class Problem(NamedTuple):
-    """One thing to mend: `file:line: key: what is wrong`."""
+    """One problem: `file:line: key: what is wrong`."""
 
-    place: Place
+    location: Location
     key: str
     text: str
 
     def __str__(self) -> str:
-        return ": ".join(str(part) for part in (self.place, self.key, self.text) if str(part))
+        return ": ".join(str(part) for part in (self.location, self.key, self.text) if str(part))
 
 
 class RecipeError(UserError):
@@ -46,28 +46,28 @@ class RecipeError(UserError):
 class Problems(list[Problem]):
     """Collects problems until they are raised together."""
 
-    def note(self, place: Place, key: str | KeyPath, text: str) -> None:
-        self.append(Problem(place, key if isinstance(key, str) else dotted(key), text))
+    def note(self, location: Location, key: str | KeyPath, text: str) -> None:
+        self.append(Problem(location, key if isinstance(key, str) else format_key_path(key), text))
 
     def raise_any(self) -> None:
         if self:
             raise RecipeError(self)
 
 
-def dotted(path: KeyPath) -> str:
+def format_key_path(path: KeyPath) -> str:
     """`("env", "wrappers", 0)` as `env.wrappers[0]`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
-def shown_path(path: Path) -> str:
-    """The path as the user would type it: relative where it lies below the current folder."""
+def display_path(path: Path) -> str:
+    """The path as the user would type it: relative if it lies below the current folder."""
     absolute = path.absolute()
     cwd = Path.cwd()
     return str(absolute.relative_to(cwd)) if absolute.is_relative_to(cwd) else str(path)
 
 
-def brief(value: Any, limit: int = 60) -> str:
-    """A value for an error message."""
+def format_value(value: Any, limit: int = 60) -> str:
+    """A value for an error message, cut to `limit` characters."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,4 +1,4 @@
-"""gymlab.toml: what holds for a project or a user rather than for a run.
+"""gymlab.toml: settings of a project or a user (folders, imports, the LLM, overrides of recipes).
 
 An environment variable beats ./gymlab.toml, which beats the user's own file. Paths are relative to the file's folder.
 `[overrides]` maps a recipe, an env or a pattern to `key=value` texts that hold unless the command line says otherwise.
@@ -6,6 +6,7 @@ An environment variable beats ./gymlab.toml, which beats the user's own file. Pa
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError, suggestion
-from gymlab.recipes.problems import Place
+from gymlab.recipes.problems import Location
+from gymlab.runs.files import write_text
 
 NAME = "gymlab.toml"
 _LISTS = ("recipe_folders", "imports")
@@ -26,8 +28,8 @@ _LLM_KEYS = ("url", "model", "kind", "key_env")
 KEYS = ("runs", "cache", "recipe_folders", "imports", LLM, OVERRIDES)
 
 
-class Setting(NamedTuple):
-    """A value and where it came from."""
+class ProjectSetting(NamedTuple):
+    """A value and its source."""
 
     key: str
     value: Any
@@ -35,17 +37,17 @@ class Setting(NamedTuple):
 
 
 def runs_folder() -> Path:
-    """Where runs are kept."""
+    """The folder of runs."""
     return Path(_setting("runs").value)
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept."""
+    """The cache folder, for compiled programs."""
     return Path(_setting("cache").value)
 
 
 def recipe_folders() -> list[Path]:
-    """Further folders with recipes, looked up after ./recipes."""
+    """Further folders with recipes, searched after ./recipes."""
     return [Path(folder) for folder in _setting("recipe_folders").value]
 
 
@@ -59,27 +61,30 @@ def llm_settings() -> dict[str, str]:
     return dict(_setting(LLM).value)
 
 
-def overrides(name: str) -> list[tuple[str, Place]]:
-    """What the files say of the recipe `ENV:VARIANT`, in the order it is applied: the user's, then the project's."""
-    found: list[tuple[str, Place]] = []
+def overrides(name: str) -> list[tuple[str, Location]]:
+    """The overrides for the recipe `ENV:VARIANT` in the order of their application: the user's, then the project's."""
+    found: list[tuple[str, Location]] = []
     env = name.rpartition(":")[0]
     for path in reversed(settings_files()):
         text = path.read_text(encoding="utf-8")
         for pattern, texts in _read(path).get(OVERRIDES, {}).items():
             if pattern == env or fnmatchcase(name, pattern) or fnmatchcase(env, pattern):
-                found += [(item, Place(str(path), _line(text, pattern))) for item in texts]
+                found += [(item, Location(str(path), _line(text, pattern))) for item in texts]
     return found
 
 
-def where() -> list[Setting]:
+def all_settings() -> list[ProjectSetting]:
     """Every setting with its source, for `gymlab config where`; overrides add up, so each file's are listed."""
-    given = [(path, _read(path).get(OVERRIDES)) for path in settings_files()]
-    added = [Setting(OVERRIDES, table, str(path)) for path, table in given if table]
-    return [*(_setting(key) for key in KEYS if key != OVERRIDES), *(added or [Setting(OVERRIDES, {}, "default")])]
+    tables = [(path, _read(path).get(OVERRIDES)) for path in settings_files()]
+    added = [ProjectSetting(OVERRIDES, table, str(path)) for path, table in tables if table]
+    return [
+        *(_setting(key) for key in KEYS if key != OVERRIDES),
+        *(added or [ProjectSetting(OVERRIDES, {}, "default")]),
+    ]
 
 
 def settings_files() -> list[Path]:
-    """The files that count, first wins."""
+    """The existing settings files, highest priority first."""
     user = user_file()
     if os.environ.get("GYMLAB_CONFIG") and not user.is_file():
         raise UserError(f"GYMLAB_CONFIG: there is no file '{user}'")
@@ -87,23 +92,23 @@ def settings_files() -> list[Path]:
 
 
 def user_file() -> Path:
-    """The user's own file, which need not be there."""
+    """The path of the user's own file, which may not exist."""
     named = os.environ.get("GYMLAB_CONFIG")
     return Path(named).expanduser() if named else Path.home() / ".config" / "gymlab" / NAME
 
 
-def _setting(key: str) -> Setting:
+def _setting(key: str) -> ProjectSetting:
     variable = _VARIABLES.get(key, "")
     if os.environ.get(variable):
-        return Setting(key, str(Path(os.environ[variable]).expanduser()), f"${variable}")
+        return ProjectSetting(key, str(Path(os.environ[variable]).expanduser()), f"${variable}")
     for path in settings_files():
         values = _read(path)
         if key in values:
-            return Setting(key, values[key], str(path))
+            return ProjectSetting(key, values[key], str(path))
     default: Any = (
         [] if key in _LISTS else {} if key == LLM else "runs" if key == "runs" else str(_user_cache() / "gymlab")
     )
-    return Setting(key, default, "default")
+    return ProjectSetting(key, default, "default")
 
 
 def _user_cache() -> Path:
@@ -126,7 +131,7 @@ def _read(path: Path) -> dict[str, Any]:
     ]
     if faults:
         raise UserError("\n".join(faults))
-    return {key: _anchored(key, value, path.parent) for key, value in raw.items()}
+    return {key: _resolve_paths(key, value, path.parent) for key, value in raw.items()}
 
 
 def _fault(key: str, value: Any) -> str:
@@ -156,7 +161,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
-def _anchored(key: str, value: Any, folder: Path) -> Any:
+def _resolve_paths(key: str, value: Any, folder: Path) -> Any:
     if key in ("imports", LLM, OVERRIDES):
         return value
     if key == "recipe_folders":
@@ -167,3 +172,35 @@ def _anchored(key: str, value: Any, folder: Path) -> Any:
 def _line(text: str, key: str) -> int:
     match = re.search(rf"^[ \t]*\[?[ \t]*[\"']?{re.escape(key)}[\"'\]\s.=]", text, re.MULTILINE)
     return text[: match.start()].count("\n") + 1 if match else 1
+
+
+def write_override(path: Path, name: str, texts: list[str]) -> None:
+    """Add or replace one entry of `[overrides]`; the rest of the file stays as it is written. Creates the file."""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    entry = f"{json.dumps(name)} = [{', '.join(map(json.dumps, texts))}]\n"
+    after = insert_override(before, name, entry)
+    try:
+        expected = tomllib.loads(before)
+        expected[OVERRIDES] = {**expected.get(OVERRIDES, {}), name: texts}
+        correct = tomllib.loads(after) == expected
+    except tomllib.TOMLDecodeError:
+        correct = False
+    if not correct:
+        raise UserError(
+            f"{path} is written in a way that cannot be edited here: add by hand, below [overrides]: {entry}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, after)
+
+
+def insert_override(text: str, name: str, entry: str) -> str:
+    """The text with the entry in its `[overrides]` table, which is added if missing."""
+    header = re.search(rf"^[ \t]*\[[ \t]*{OVERRIDES}[ \t]*\][^\n]*(\n|$)", text, re.MULTILINE)
+    if header is None:
+        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{gap}[{OVERRIDES}]\n{entry}"
+    rest = text[header.end() :]
+    old = re.search(rf"^[ \t]*[\"']{re.escape(name)}[\"'][ \t]*=[ \t]*\[[^\]]*\][^\n]*(\n|$)", rest, re.MULTILINE)
+    begin, end = (0, 0) if old is None else old.span()
+    head = text[: header.end()]
+    return f"{head}{'' if head.endswith(chr(10)) else chr(10)}{rest[:begin]}{entry}{rest[end:]}"

@@ -1,30 +1,169 @@
-"""From `ENV[:VARIANT] key=value ...` to a Recipe. Every command that needs a recipe comes through here."""
+"""`resolve`: from `ENV[:VARIANT] key=value ...` to a Recipe, and the search for recipe files. All commands use it."""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.recipes import project_settings
-from gymlab.recipes.file_references import Algorithms, anchor_variant
-from gymlab.recipes.finish import finish, finish_run
-from gymlab.recipes.inherit import Flat, Flattener, RecipeFile, default_variant, read_recipe_file, recipe_text
-from gymlab.recipes.lookup import Target, find, is_yaml
-from gymlab.recipes.merge import algorithm_names, is_algorithm_key
+from gymlab.recipes.complete import complete_run_variant, complete_variant
+from gymlab.recipes.file_references import AlgorithmLookup, rebase_references
+from gymlab.recipes.inherit import (
+    Flattener,
+    FlatVariant,
+    RecipeFile,
+    default_variant,
+    parse_recipe_text,
+    read_recipe_file,
+)
 from gymlab.recipes.overrides import Overrides
-from gymlab.recipes.problems import COMMAND_LINE, Place, Problems, RecipeError, shown_path
-from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_source import Node, made
-from gymlab.recipes.yaml_writer import variant_mapping
+from gymlab.recipes.problems import COMMAND_LINE, Location, Problem, Problems, RecipeError, display_path
+from gymlab.recipes.schema import Recipe, algorithm_names, is_algorithm_key
+from gymlab.recipes.write import recipe_file_name, variant_mapping
+from gymlab.recipes.yaml_source import Node, to_node
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
+
+PACKAGED = Path(__file__).parent / "data"
+SUFFIXES = (".yaml", ".yml")
+_IDS = re.compile(r"(?:^|[\s{,])id:\s*['\"]?([^\s'\",}#]+)")
+
+
+@dataclass(frozen=True)
+class RecipeTarget:
+    """The env, variant and files that a reference names."""
+
+    env: str  # as written: an id, a reference or the path of a recipe
+    variant: str | None
+    files: tuple[Path, ...]  # first match wins; lower ones can be extended
+    only_first: bool = False  # a path: variants come from this file alone
+    note: str = ""  # the current id of an env given by an old one
+
+
+def find_target(reference: str) -> RecipeTarget:
+    """Split a reference and find the recipe files of its env."""
+    head, colon, tail = reference.rpartition(":")
+    errors: dict[str, UserError] = {}
+    # What follows the last ':' is a variant only if what precedes it is an env.
+    for env, variant in ((head, tail), (reference, None)) if colon else ((reference, None),):
+        try:
+            target = _target(env, variant)
+        except UserError as error:
+            errors[env] = error
+            continue
+        if variant == "":
+            raise _error(f"'{reference}': name a variant after the ':', or leave it out")
+        return target
+    about_env = head in errors and (
+        is_yaml(head) or (not _is_module(head) and ("did you mean" in str(errors[head]) or "-v" in head))
+    )
+    raise _error(str(errors[head] if about_env else errors[reference]))
+
+
+def is_yaml(text: str) -> bool:
+    """Whether a reference is the path of a recipe file."""
+    return text.lower().endswith(SUFFIXES)
+
+
+def packaged_files() -> list[Path]:
+    """The recipe files of the package."""
+    return sorted(PACKAGED.glob("*.yaml"))
+
+
+def user_files() -> list[Path]:
+    """The recipe files of ./recipes, then of the folders named in gymlab.toml."""
+    folders = [Path("recipes"), *project_settings.recipe_folders()]
+    return [path for folder in folders for path in sorted(folder.glob("*")) if path.suffix in SUFFIXES]
+
+
+def _target(env: str, variant: str | None) -> RecipeTarget:
+    from gymlab.envs.registry import resolve_id
+
+    if is_yaml(env):
+        path = Path(env).expanduser()
+        if not _is_file(path):
+            near = [str(other) for other in (*path.parent.glob("*.y*ml"), *Path("recipes").glob("*.y*ml"))]
+            raise UserError(f"there is no file '{env}'{f': {suggestion(env, near)}' if near else ''}")
+        return RecipeTarget(env, variant, (path, *_files_below(path)), only_first=True)
+    try:
+        return RecipeTarget(env, variant, tuple(files_of(env)), note=resolve_id(env).note)
+    except UserError:
+        by_name = [path for path in user_files() if path.stem == env]
+        if not by_name:
+            raise
+    return RecipeTarget(env, variant, (*by_name, *(path for path in _files_below(by_name[0]) if path not in by_name)))
+
+
+def _files_below(path: Path) -> list[Path]:
+    ids = _ids(path)
+    return [other for other in files_of(ids[0]) if other.resolve() != path.resolve()] if ids else []
+
+
+def files_of(env: str) -> list[Path]:
+    """The recipe files whose env block names this env, the user's before ours."""
+    from gymlab.envs.registry import resolve_id
+
+    try:
+        canonical = resolve_id(env).id
+    except UserError:
+        canonical = env
+    own = [path for path in user_files() if _describes_env(path, canonical)]
+    packaged = PACKAGED / recipe_file_name(canonical)
+    return [*own, packaged] if packaged.is_file() else own
+
+
+def _describes_env(path: Path, env_id: str) -> bool:
+    """Whether a file's first `id:` is this env, under its current or an older id. A regex: no YAML is parsed."""
+    from gymlab.envs.registry import resolve_id
+
+    ids = _ids(path)
+    if not ids:
+        return False
+    if ids[0] == env_id:
+        return True
+    stem = re.split(r"-v\d", env_id.rpartition("/")[2])[0]
+    if ":" in ids[0] or stem not in ids[0]:
+        return False
+    try:
+        return resolve_id(ids[0]).id == env_id
+    except UserError:
+        return False
+
+
+def _ids(path: Path) -> list[str]:
+    try:
+        return _IDS.findall(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return []
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long for a path, or with characters that a path cannot have
+        return False
+
+
+def _is_module(text: str) -> bool:
+    if text.endswith(".py"):
+        return True
+    try:
+        return bool(re.fullmatch(r"[A-Za-z_][\w.]*", text)) and importlib.util.find_spec(text) is not None
+    except (ImportError, ValueError, AttributeError):
+        return "." in text
+
+
+def _error(text: str) -> RecipeError:
+    return RecipeError([Problem(COMMAND_LINE, "", text)])
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A recipe and how it came about."""
+    """A recipe, its source file and notes for the user."""
 
     recipe: Recipe
     source: Path | None  # None: no file describes it, the values are defaults
@@ -33,9 +172,9 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _ChosenVariant:
     name: str
-    flat: Flat
+    flat: FlatVariant
     source: Path | None
 
 
@@ -49,80 +188,80 @@ def resolve(
     device: str | None = None,
     imports: Sequence[str] = (),
 ) -> Resolved:
-    """Find, inherit, override, complete and check. Raises one UserError that lists every problem."""
+    """Find the recipe, inherit, override, complete and validate. Raises one UserError that lists every problem."""
     modules = _import(
         [*((m, project_settings.NAME) for m in project_settings.imports()), *((m, "--import") for m in imports)]
     )
     problems = Problems()
-    target = find(reference)
+    target = find_target(reference)
     chosen = _choose(target, problems)
     typed = [*overrides, *sets, *_options(budget, engine, device)]
-    node, told = _settings(anchor_variant(chosen.flat.node), chosen.name, typed, problems)
-    node = _override(node, typed, problems)
-    finished = finish(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults, modules=modules)
-    notes = list(dict.fromkeys([*([target.note] if target.note else []), *told, *finished.notes]))
+    node, applied = _apply_project_overrides(rebase_references(chosen.flat.node), chosen.name, typed, problems)
+    node = _apply_overrides(node, typed, problems)
+    completed = complete_variant(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults, modules=modules)
+    notes = list(dict.fromkeys([*([target.note] if target.note else []), *applied, *completed.notes]))
     if budget is not None and not budget.endswith(("env_steps", "vec_steps")):
         notes.append(f"--budget {budget} counts env_steps")
     if chosen.source is None:
-        notes.insert(0, f"no recipe for {finished.recipe.env.id}: defaults chosen from its spaces")
-    return Resolved(finished.recipe, chosen.source, notes, finished.solved_at.source)
+        notes.insert(0, f"no recipe for {completed.recipe.env.id}: defaults chosen from its spaces")
+    return Resolved(completed.recipe, chosen.source, notes, completed.solved_at.source)
 
 
 def amend(
     recipe: Recipe, overrides: Sequence[str] = (), *, budget: str | None = None, engine: str | None = None
 ) -> Recipe:
-    """An existing recipe (a run's) with overrides; nothing else about it changes."""
+    """An existing recipe (usually a run's) with overrides; nothing else changes."""
     problems = Problems()
-    node = made(variant_mapping(recipe), Place("the run's recipe"))
-    node = _override(node, [*overrides, *_options(budget, engine, None)], problems)
-    return finish_run(node, recipe.name, problems)
+    node = to_node(variant_mapping(recipe), Location("the run's recipe"))
+    node = _apply_overrides(node, [*overrides, *_options(budget, engine, None)], problems)
+    return complete_run_variant(node, recipe.name, problems)
 
 
 def load_yaml_text(text: str, variant: str | None = None, *, file: str = "recipe") -> Recipe:
-    """A recipe from the text of a recipe file, as if it stood alone."""
+    """A recipe from the text of a recipe file; no other file is read."""
     problems = Problems()
-    chosen = _from_file(recipe_text(text, file, problems), variant, problems)
-    node = anchor_variant(chosen.flat.node)
-    return finish(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults).recipe
+    chosen = _from_file(parse_recipe_text(text, file, problems), variant, problems)
+    node = rebase_references(chosen.flat.node)
+    return complete_variant(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults).recipe
 
 
 def read_run_recipe(path: Path) -> Recipe:
-    """The recipe.yaml of a run: every value is written there, so nothing is looked up or completed.
+    """The recipe.yaml of a run. It has every value, so nothing is looked up or completed.
 
-    An env that the run's own script had registered is made known here.
+    An env that the run's own script had registered is registered again.
     """
     problems = Problems()
-    told = read_manifest(RunPaths(path.parent)).get("registered")
-    if isinstance(told, str):
+    registered = read_manifest(RunPaths(path.parent)).get("registered")
+    if isinstance(registered, str):
         from gymlab.envs.registration import register_kept
 
-        register_kept(told)
+        register_kept(registered)
     return _run_recipe(read_recipe_file(path, problems), problems)
 
 
 def read_run_text(text: str) -> Recipe:
-    """The same from the text of such a file (`dump_recipe`'s), as another process has sent it."""
+    """`read_run_recipe` from the text of such a file (by `dump_recipe`), as sent by another process."""
     problems = Problems()
-    return _run_recipe(recipe_text(text, "recipe.yaml", problems), problems)
+    return _run_recipe(parse_recipe_text(text, "recipe.yaml", problems), problems)
 
 
 def _run_recipe(file: RecipeFile, problems: Problems) -> Recipe:
     chosen = _from_file(file, None, problems)
     env_id = chosen.flat.node.get("env", "id")
-    return finish_run(chosen.flat.node, f"{env_id.value if env_id else ''}:{chosen.name}", problems)
+    return complete_run_variant(chosen.flat.node, f"{env_id.value if env_id else ''}:{chosen.name}", problems)
 
 
 def check_file(path: Path) -> list[str]:
-    """Every variant of a recipe file, checked; the notes. Raises one UserError that lists all problems."""
+    """Validate every variant of a recipe file; returns the notes. Raises one UserError that lists all problems."""
     if not is_yaml(str(path)):
-        raise UserError(f"{shown_path(path)}: a recipe file ends in .yaml")
+        raise UserError(f"{display_path(path)}: a recipe file ends in .yaml")
     problems = Problems()
     file = read_recipe_file(path, problems)
     notes: list[str] = []
     for name in file.variants or (None,):
         reference = str(path) if name is None else f"{path}:{name}"
         try:
-            notes += [f"{shown_path(path)}:{name}: {note}" for note in resolve(reference).notes]
+            notes += [f"{display_path(path)}:{name}: {note}" for note in resolve(reference).notes]
         except RecipeError as error:
             problems.extend(error.problems)
     problems.raise_any()
@@ -130,40 +269,42 @@ def check_file(path: Path) -> list[str]:
 
 
 def variants_of(reference: str) -> list[str]:
-    """The names that can follow `ENV:`, tuned ones first."""
+    """The variants that can follow `ENV:`, those of recipe files first."""
     problems = Problems()
-    files = [read_recipe_file(path, problems) for path in find(reference).files]
+    files = [read_recipe_file(path, problems) for path in find_target(reference).files]
     return list(dict.fromkeys([*(name for file in files for name in file.variants), *algorithm_names()]))
 
 
-def _choose(target: Target, problems: Problems) -> _Chosen:
+def _choose(target: RecipeTarget, problems: Problems) -> _ChosenVariant:
     files = [read_recipe_file(path, problems) for path in target.files]
     own = files[:1] if target.only_first else files
     name = target.variant or next((name for file in own for name in file.variants), "ppo")
     for index, file in enumerate(own):
         if name in file.variants:
-            return _Chosen(name, Flattener(files, problems).flatten(index, name), file.path)
+            return _ChosenVariant(name, Flattener(files, problems).flatten(index, name), file.path)
     if name not in algorithm_names():
         known = [*(other for file in own for other in file.variants), *algorithm_names()]
         problems.note(COMMAND_LINE, f"{target.env}:{name}", f"unknown variant '{name}': {suggestion(name, known)}")
         problems.raise_any()
-    env = own[0].env if own else made({"id": target.env}, COMMAND_LINE)
-    return _Chosen(name, default_variant(name, env), own[0].path if own else None)
+    env = own[0].env if own else to_node({"id": target.env}, COMMAND_LINE)
+    return _ChosenVariant(name, default_variant(name, env), own[0].path if own else None)
 
 
-def _from_file(file: RecipeFile, variant: str | None, problems: Problems) -> _Chosen:
+def _from_file(file: RecipeFile, variant: str | None, problems: Problems) -> _ChosenVariant:
     name = variant or next(iter(file.variants), "ppo")
     if name in file.variants:
-        return _Chosen(name, Flattener([file], problems).flatten(0, name), file.path)
+        return _ChosenVariant(name, Flattener([file], problems).flatten(0, name), file.path)
     if name not in algorithm_names():
         known = [*file.variants, *algorithm_names()]
-        problems.note(file.root.place, "variants", f"unknown variant '{name}': {suggestion(name, known)}")
+        problems.note(file.root.location, "variants", f"unknown variant '{name}': {suggestion(name, known)}")
         problems.raise_any()
-    return _Chosen(name, default_variant(name, file.env), file.path)
+    return _ChosenVariant(name, default_variant(name, file.env), file.path)
 
 
-def _override(variant: Node, texts: Sequence[str], problems: Problems, place: Place = COMMAND_LINE) -> Node:
-    overrides = _overrides(variant, problems, place)
+def _apply_overrides(
+    variant: Node, texts: Sequence[str], problems: Problems, location: Location = COMMAND_LINE
+) -> Node:
+    overrides = _make_overrides(variant, problems, location)
     if overrides is None or not texts:
         return variant
     variant = overrides.apply(variant, texts)
@@ -171,36 +312,38 @@ def _override(variant: Node, texts: Sequence[str], problems: Problems, place: Pl
     return variant
 
 
-def _overrides(variant: Node, problems: Problems, place: Place = COMMAND_LINE) -> Overrides | None:
-    find_settings = Algorithms(problems).settings
+def _make_overrides(variant: Node, problems: Problems, location: Location = COMMAND_LINE) -> Overrides | None:
+    find_settings = AlgorithmLookup(problems).settings
     name = next((key for key in variant.value if is_algorithm_key(key)), None)
     if name is None:
         return None
-    return Overrides(name, find_settings(name, variant.value[name].place), find_settings, place)
+    return Overrides(name, find_settings(name, variant.value[name].location), find_settings, location)
 
 
-def _settings(variant: Node, name: str, typed: Sequence[str], problems: Problems) -> tuple[Node, list[str]]:
-    """The variant with what gymlab.toml says of it, and what to tell: all of that but what was typed otherwise."""
+def _apply_project_overrides(
+    variant: Node, name: str, typed: Sequence[str], problems: Problems
+) -> tuple[Node, list[str]]:
+    """The variant with the overrides of gymlab.toml, and notes that list those that `typed` does not override."""
     env = variant.get("env", "id")
     found = project_settings.overrides(f"{env.value if env else ''}:{name}")
-    keys = _overrides(variant, Problems())
-    beaten = set() if keys is None else {keys.path(text.partition("=")[0].strip()) for text in typed}
-    told: dict[str, list[str]] = {}
-    for text, place in found:
-        variant = _override(variant, [text], problems, place)
-        if keys is not None and keys.path(text.partition("=")[0].strip()) not in beaten:
-            told.setdefault(place.file, []).append(text)
-    return variant, [f"from {file}: {' '.join(texts)}" for file, texts in told.items()]
+    keys = _make_overrides(variant, Problems())
+    typed_paths = set() if keys is None else {keys.path(text.partition("=")[0].strip()) for text in typed}
+    applied: dict[str, list[str]] = {}
+    for text, location in found:
+        variant = _apply_overrides(variant, [text], problems, location)
+        if keys is not None and keys.path(text.partition("=")[0].strip()) not in typed_paths:
+            applied.setdefault(location.file, []).append(text)
+    return variant, [f"from {file}: {' '.join(texts)}" for file, texts in applied.items()]
 
 
 def _options(budget: str | None, engine: str | None, device: str | None) -> list[str]:
-    given = {"budget": budget, "engine": engine, "device": device}
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
+    options = {"budget": budget, "engine": engine, "device": device}
+    return [f"{key}={value}" for key, value in options.items() if value is not None]
 
 
 def _import(modules: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     from gymlab.envs.references import import_module
 
-    for module, wanted_by in modules:
-        import_module(module, f"{wanted_by} {module}")
+    for module, requested_by in modules:
+        import_module(module, f"{requested_by} {module}")
     return tuple(dict.fromkeys(module for module, _ in modules))

@@ -1,7 +1,8 @@
-"""A recipe: everything that decides what a run does. One class per block, each checked on its own."""
+"""The recipe schema: every setting of a run, one class per block, and the keys that a recipe file can have."""
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,8 +43,8 @@ class Steps(Settings):
     clock: StepClock = "env_steps"
 
     def __str__(self) -> str:
-        brief = format_count(self.count, brief=True)
-        return f"{brief if parse_number(brief) == self.count else self.count} {self.clock}"
+        text = format_count(self.count, brief=True)
+        return f"{text if parse_number(text) == self.count else self.count} {self.clock}"
 
 
 class Share(Settings):
@@ -118,7 +119,7 @@ class NormalizeSettings(Settings):
 
 
 class EvalSettings(Settings):
-    """When and how much to evaluate, on the real Gymnasium env."""
+    """When and how much to evaluate, on the Gymnasium env."""
 
     every: Cadence = Share(share=0.1)
     """Cadence: a number of steps or a share of the budget."""
@@ -177,9 +178,9 @@ class VideoSettings(Settings):
     clip_steps: Annotated[Count, Field(ge=1)] = 1000
     """An episode is not filmed any longer than this."""
     fps: Annotated[Count, Field(ge=1)] = 30
-    """Pictures per second at most: of faster envs every second or third step is shown."""
+    """Frames per second at most: of faster envs only every second or third step is recorded."""
     sampled: bool = False
-    """Film the policy as it explores, not as it is judged."""
+    """Film sampled actions instead of greedy ones."""
 
 
 class MetricsSettings(Settings):
@@ -188,18 +189,18 @@ class MetricsSettings(Settings):
     statistics: Literal["full", "basic"] = "full"
     """basic leaves out norms by part, statistics of rewards, actions and observations, and all distributions."""
     distributions_every: Annotated[Count, Field(ge=1)] = 10
-    """Updates between two looks at quantiles, histograms, dead units and single features; evaluations look too."""
+    """Updates between two measurements of quantiles, histograms, dead units and features; evaluations measure too."""
     rows_every: Literal["auto"] | Annotated[Count, Field(ge=1)] = "auto"
     """Updates one stored row stands for; auto: 1 until that would be more than 20k rows."""
 
 
 def _parse_rules(raw: Any) -> tuple[OwnRule, ...]:
-    """The rules themselves, or a YAML file with a list of them: a run's recipe holds them all."""
+    """A list of rules, or the path of a YAML file with one. A run's recipe contains the rules themselves."""
     if not isinstance(raw, str):
         return parse_rules(raw)
     problems = Problems()
     try:
-        rules = read_file(Path(raw), problems).plain()
+        rules = read_file(Path(raw), problems).to_data()
         problems.raise_any()
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -211,12 +212,12 @@ _WRITTEN = PlainSerializer(lambda rules: [dict(rule.written) for rule in rules])
 
 
 class AlertSettings(Settings):
-    """What is watched for beside, or instead of, what ships (see `gymlab explain` and the list of alerts)."""
+    """Custom alert rules, and built-in alerts to turn off (see `gymlab explain` and the list of alerts)."""
 
     rules: Annotated[tuple[OwnRule, ...], PlainValidator(_parse_rules), _WRITTEN, _RULES_SCHEMA] = ()
     """Rules of your own, `{id, metric, above | below | nan, for, after, severity, advice, try}`, or ./file.yaml."""
     off: tuple[str, ...] = ()
-    """Alerts, by id, that this run does not watch for."""
+    """Ids of alerts that are turned off for this run."""
 
     @field_validator("off")
     @classmethod
@@ -264,17 +265,17 @@ class Recipe(Settings):
     stop: StopSettings = StopSettings()
     """What ends the run before its budget."""
     on_nan: Literal["stop", "skip"] = "stop"
-    """An update in which numbers go bad (NaN, infinity) ends the run, or is left out while the envs go on."""
+    """After an update with non-finite numbers (NaN, infinity): stop the run, or skip the update and continue."""
     eval: EvalSettings = EvalSettings()
     """Evaluation on the real Gymnasium env."""
     checkpoints: CheckpointSettings = CheckpointSettings()
     """When checkpoints are written."""
     video: VideoSettings = VideoSettings()
-    """What is filmed."""
+    """Which episodes are recorded as videos."""
     metrics: MetricsSettings = MetricsSettings()
-    """What is measured."""
+    """Which metrics are recorded, and how often."""
     alerts: AlertSettings = AlertSettings()
-    """What the run is watched for."""
+    """Custom alert rules, and alerts to turn off."""
     features: tuple[PartLike, ...] = ()
     """Further features, by reference."""
     imports: tuple[str, ...] = ()
@@ -284,6 +285,30 @@ class Recipe(Settings):
     def _check_rollout(self) -> Recipe:
         check_rollout(self.algorithm.settings, self.n_envs, self.n_steps)
         return self
+
+
+NOT_IN_FILES = ("name", "algorithm")  # fields of Recipe that a file expresses otherwise
+FIELDS = tuple(field for field in Recipe.model_fields if field not in NOT_IN_FILES)
+BLOCKS: dict[str, type[Settings]] = {
+    name: field.annotation
+    for name, field in Recipe.model_fields.items()
+    if name not in NOT_IN_FILES and isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+}
+BLOCKS.pop("budget")  # a number of steps, written as one value
+VARIANT_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*")
+NOT_INHERITED = ("extends", "name")
+
+
+def algorithm_names() -> tuple[str, ...]:
+    """The algorithms that ship."""
+    from gymlab.algorithms.registry import ALGORITHMS
+
+    return tuple(ALGORITHMS)
+
+
+def is_algorithm_key(key: Any) -> bool:
+    """Whether a key of a variant names an algorithm: one that ships, or `module:Class`."""
+    return isinstance(key, str) and (":" in key or (key not in FIELDS and key in algorithm_names()))
 
 
 def check_rollout(settings: AlgorithmSettings, n_envs: int, n_steps: int) -> None:

@@ -1,4 +1,4 @@
-"""Secrets in a recipe: masked in what a run keeps, and asked for again where they are needed."""
+"""Secrets in a recipe: masked in the run folder, requested again when a run is resumed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.recipes.overrides import Change
-from gymlab.recipes.problems import KeyPath, dotted
+from gymlab.recipes.problems import KeyPath, format_key_path
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import file_mapping, variant_mapping, written
+from gymlab.recipes.write import dump_yaml, file_mapping, variant_mapping
 from gymlab.runs.redact import MASK, keep_secret, redact_tree, secrets_in
 
-# Arguments of other people's code. All else are words and numbers of ours, which must load again as they are.
+# Arguments of user code. Everything else is our own words and numbers, which must load back unchanged.
 _FOREIGN = ("kwargs", "wrappers", "features")
 
 
-def kept_recipe(recipe: Recipe) -> str:
-    """`dump_recipe` for a run's folder: equal to it but for the secrets."""
-    return written(_masked(file_mapping(recipe)))
+def dump_redacted_recipe(recipe: Recipe) -> str:
+    """`dump_recipe` for a run's folder, with secrets masked."""
+    return dump_yaml(_masked(file_mapping(recipe)))
 
 
 def _masked(tree: Any) -> Any:
@@ -29,8 +29,8 @@ def _masked(tree: Any) -> Any:
     return {key: redact_tree(value) if _foreign(key) else _masked(value) for key, value in tree.items()}
 
 
-def keep_variant_secret(variant: Any) -> None:
-    """From here on the secrets of a variant (plain data, perhaps broken) are masked wherever they turn up."""
+def register_variant_secrets(variant: Any) -> None:
+    """Register the secrets of a variant (plain data, perhaps invalid), so that all output masks them."""
     keep_secret(secret for arguments in _arguments(variant) for secret in secrets_in(arguments))
 
 
@@ -44,16 +44,16 @@ def _arguments(tree: Any) -> Iterator[dict[Any, Any]]:
 
 
 def _foreign(key: Any) -> bool:
-    return key in _FOREIGN or ":" in str(key)  # an algorithm of the user's, by reference
+    return key in _FOREIGN or ":" in str(key)  # a user's algorithm, by reference
 
 
 def require_secrets(recipe: Recipe) -> None:
-    """UserError where a run's recipe holds a masked value: nothing can be built from it."""
-    masked = [dotted(path) for path in _masks(variant_mapping(recipe))]
+    """Raise UserError if a run's recipe holds a masked value: nothing can be built from it."""
+    masked = [format_key_path(path) for path in _masks(variant_mapping(recipe))]
     if masked:
         key = masked[0].partition("[")[0]
         raise UserError(
-            f"{', '.join(masked)}: a secret, which the run does not keep: give it again, gymlab resume RUN {key}=VALUE"
+            f"{', '.join(masked)}: a secret, which the run does not store: pass it again, gymlab resume RUN {key}=VALUE"
         )
 
 
@@ -62,16 +62,16 @@ def _masks(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
         for key, item in value.items():
             yield from _masks(item, (*path, key))
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _masks(item, (*path, place))
+        for index, item in enumerate(value):
+            yield from _masks(item, (*path, index))
     elif isinstance(value, str) and MASK in value:
         yield path
 
 
-def shown_changes(changes: Iterable[Change]) -> list[Change]:
-    """Differences between two recipes without their secrets; one that only puts a masked secret back is none."""
-    shown = [(path, *(redact_tree({_leaf(path): value})[_leaf(path)] for value in pair)) for path, *pair in changes]
-    return [(path, old, new) for path, old, new in shown if old != new]
+def redact_changes(changes: Iterable[Change]) -> list[Change]:
+    """Differences between two recipes with secrets masked; one that only restores a masked secret is dropped."""
+    redacted = [(path, *(redact_tree({_leaf(path): value})[_leaf(path)] for value in pair)) for path, *pair in changes]
+    return [(path, old, new) for path, old, new in redacted if old != new]
 
 
 def _leaf(path: str) -> str:

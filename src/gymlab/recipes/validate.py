@@ -1,4 +1,4 @@
-"""Validation: the schema's complaints, turned into problems with a place and the nearest valid name."""
+"""Validation of a variant: pydantic's errors become problems with file:line and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count
 from gymlab.core.errors import nearest, suggestion
 from gymlab.core.settings import Settings
-from gymlab.recipes.foreign_keys import ADVICE, foreign
-from gymlab.recipes.merge import BLOCKS, FIELDS, algorithm_names
-from gymlab.recipes.problems import KeyPath, Problems, brief, dotted
-from gymlab.recipes.schema import AlgorithmChoice, Recipe, check_rollout
+from gymlab.recipes.keys import KEY_HINTS, foreign_key_hint
+from gymlab.recipes.problems import KeyPath, Problems, format_key_path, format_value
+from gymlab.recipes.schema import BLOCKS, FIELDS, AlgorithmChoice, Recipe, algorithm_names, check_rollout
 from gymlab.recipes.yaml_source import Node
 
 S = TypeVar("S", bound=Settings)
@@ -44,8 +43,8 @@ _BOUNDS = {
 _COUNT = TypeAdapter(Count)
 
 
-class Checker:
-    """Validates one flattened variant whose algorithm is known (or None, where that itself is a problem)."""
+class VariantValidator:
+    """Validates one merged variant. `algorithm` and `settings` are None if the algorithm is unknown."""
 
     def __init__(self, node: Node, algorithm: str | None, settings: type[AlgorithmSettings] | None) -> None:
         self.node = node
@@ -55,24 +54,26 @@ class Checker:
 
     def recipe(self, name: str) -> Recipe | None:
         """The recipe, or None with the reasons in `problems`."""
-        given = {key: node.plain() for key, node in self.node.items() if key != self.algorithm}
-        given = {key: value for key, value in given.items() if value is not None or key not in BLOCKS}
-        if "algorithm" in given:
-            self.problems.note(self.node.place_of(("algorithm",)), "algorithm", f"unknown key: {ADVICE['algorithm']}")
+        values = {key: node.to_data() for key, node in self.node.items() if key != self.algorithm}
+        values = {key: value for key, value in values.items() if value is not None or key not in BLOCKS}
+        if "algorithm" in values:
+            self.problems.note(
+                self.node.location_of(("algorithm",)), "algorithm", f"unknown key: {KEY_HINTS['algorithm']}"
+            )
         chosen = self._algorithm()
-        stand_in = AlgorithmChoice(name="", settings=AlgorithmSettings())
-        recipe = self.validate(Recipe, {"name": name, **given, "algorithm": stand_in}, ())
+        placeholder = AlgorithmChoice(name="", settings=AlgorithmSettings())
+        recipe = self.validate(Recipe, {"name": name, **values, "algorithm": placeholder}, ())
         if chosen is None:
             return None
-        self._rollout(chosen.settings, given)
+        self._rollout(chosen.settings, values)
         if recipe is None or self.problems:
             return None
         return recipe.model_copy(update={"algorithm": chosen})
 
-    def validate(self, model: type[S], given: Any, path: KeyPath) -> S | None:
-        """`given` as a model; complaints are noted below `path`."""
+    def validate(self, model: type[S], values: Any, path: KeyPath) -> S | None:
+        """`values` as a model; errors are noted below `path`."""
         try:
-            return model.model_validate(given)
+            return model.model_validate(values)
         except ValidationError as error:
             for fault in error.errors(include_url=False):
                 self._note((*path, *fault["loc"]), dict(fault))
@@ -82,15 +83,15 @@ class Checker:
         if self.algorithm is None or self.settings is None:
             return None
         block = self.node.get(self.algorithm)
-        given = block.plain() if block is not None and block.value is not None else {}
-        settings = self.validate(self.settings, given, (self.algorithm,))
+        values = block.to_data() if block is not None and block.value is not None else {}
+        settings = self.validate(self.settings, values, (self.algorithm,))
         return None if settings is None else AlgorithmChoice(name=self.algorithm, settings=settings)
 
-    def _rollout(self, settings: AlgorithmSettings, given: dict[Any, Any]) -> None:
-        """Checked even where other keys are wrong, so that nothing is reported only on the second try."""
+    def _rollout(self, settings: AlgorithmSettings, values: dict[Any, Any]) -> None:
+        """Check the rollout size even if other keys are invalid, so that one try reports everything."""
         if any(problem.key in ("n_envs", "n_steps") for problem in self.problems):
             return
-        n_envs, n_steps = (_COUNT.validate_python(given.get(key, _default(key))) for key in ("n_envs", "n_steps"))
+        n_envs, n_steps = (_COUNT.validate_python(values.get(key, _default(key))) for key in ("n_envs", "n_steps"))
         try:
             check_rollout(settings, n_envs, n_steps)
         except ValueError as error:
@@ -100,37 +101,37 @@ class Checker:
             path = (self.algorithm, key) if inside else (key,) if key in FIELDS else (self.algorithm,)
             # The key itself if it was written, else what was written about the size of the rollout.
             written = next((p for p in (path, ("n_steps",), ("n_envs",), (self.algorithm,)) if self.node.get(*p)), ())
-            self.problems.note(self.node.place_of(written), dotted(path), str(error))
+            self.problems.note(self.node.location_of(written), format_key_path(path), str(error))
 
     def _note(self, path: KeyPath, fault: dict[str, Any]) -> None:
         kind = fault["type"]
         context = fault.get("ctx", {})
         got = fault["input"]
         if not path:
-            return  # the recipe's own check of the rollout, which `_rollout` reports with its place
+            return  # Recipe's own check of the rollout, which `_rollout` reports with its line
         if kind == "extra_forbidden":
             text = f"unknown key: {self._nearest(path)}"
         elif kind == "missing":
             text = "missing: name a Gymnasium id, module:Class or ./file.py:Class" if path[-1] == "id" else "missing"
         elif kind in _EXPECTED:
-            text = f"{_EXPECTED[kind]}, got {brief(got)}"
+            text = f"{_EXPECTED[kind]}, got {format_value(got)}"
         elif kind in _BOUNDS:
             name, words = _BOUNDS[kind]
-            text = f"{words} {context[name]:g}, got {brief(got)}"
+            text = f"{words} {context[name]:g}, got {format_value(got)}"
         elif kind == "literal_error":
             choices = re.findall(r"'([^']*)'", context["expected"])
             near = nearest(str(got), choices)
             hint = f"did you mean '{near}'? One of" if near else "choose one of"
-            text = f"unknown choice {brief(got)}: {hint} {', '.join(choices)}"
+            text = f"unknown choice {format_value(got)}: {hint} {', '.join(choices)}"
         else:
             message = str(context["error"]) if "error" in context else fault["msg"]
-            text = message if "got " in message or repr(got) in message else f"{message}, got {brief(got)}"
-        self.problems.note(self.node.place_of(path), path, text)
+            text = message if "got " in message or repr(got) in message else f"{message}, got {format_value(got)}"
+        self.problems.note(self.node.location_of(path), path, text)
 
     def _nearest(self, path: KeyPath) -> str:
         *above, last = path
         key = str(last)
-        known = foreign(key, self.algorithm)
+        known = foreign_key_hint(key, self.algorithm)
         if known is not None:
             return known
         here = self._fields(tuple(above))

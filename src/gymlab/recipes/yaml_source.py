@@ -1,6 +1,6 @@
-"""Strict YAML 1.2 that remembers where everything was written.
+"""Strict YAML 1.2 parser whose nodes keep their file and line.
 
-Only plain data: tags, merge keys, duplicate keys and directives are refused, and so are files built to be large.
+Only plain data: tags, merge keys, duplicate keys, directives and oversized files are refused.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.problems import KeyPath, Place, Problems, brief, shown_path
+from gymlab.recipes.problems import KeyPath, Location, Problems, display_path, format_value
 
-MOST_BYTES = 64_000
-MOST_NODES = 10_000  # after aliases are expanded
-MOST_DEPTH = 20
+MAX_BYTES = 64_000
+MAX_NODES = 10_000  # after aliases are expanded
+MAX_DEPTH = 20
 _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = ("str", "timestamp", "value")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it was written; mappings and lists hold further nodes."""
+    """A value and the place it was written; mappings and lists hold further nodes."""
 
     value: Any  # dict[Any, Node], list[Node], or a scalar
-    place: Place
+    location: Location
     quoted: bool = False
 
-    def plain(self) -> Any:
+    def to_data(self) -> Any:
+        """The value as plain Python data."""
         if isinstance(self.value, dict):
-            return {key: node.plain() for key, node in self.value.items()}
+            return {key: node.to_data() for key, node in self.value.items()}
         if isinstance(self.value, list):
-            return [node.plain() for node in self.value]
+            return [node.to_data() for node in self.value]
         return self.value
 
     def items(self) -> Iterator[tuple[Any, Node]]:
@@ -59,60 +60,60 @@ class Node:
                 return None
         return node
 
-    def place_of(self, path: KeyPath) -> Place:
-        """Where `path` was written, or the nearest thing above it."""
+    def location_of(self, path: KeyPath) -> Location:
+        """The location of `path`, or of its nearest ancestor that is written."""
         for length in range(len(path), 0, -1):
             node = self.get(*path[:length])
             if node is not None:
-                return node.place
-        return self.place
+                return node.location
+        return self.location
 
 
-def made(value: Any, place: Place) -> Node:
-    """Plain data as a node, all of it from one place."""
+def to_node(value: Any, location: Location) -> Node:
+    """Plain data as a node whose parts all have one location."""
     if isinstance(value, dict):
-        return Node({key: made(item, place) for key, item in value.items()}, place)
+        return Node({key: to_node(item, location) for key, item in value.items()}, location)
     if isinstance(value, list | tuple):
-        return Node([made(item, place) for item in value], place)
-    return Node(value, place)
+        return Node([to_node(item, location) for item in value], location)
+    return Node(value, location)
 
 
 def read_file(path: Path, problems: Problems) -> Node:
-    """A YAML file as a node. Raises when it cannot be read at all; lesser faults go to `problems`."""
-    shown = shown_path(path)
+    """A YAML file as a node. Raises UserError when it cannot be parsed; other faults go to `problems`."""
+    name = display_path(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{shown}: too large for a recipe: {path.stat().st_size} bytes, at most {MOST_BYTES}")
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{name}: too large for a recipe: {path.stat().st_size} bytes, at most {MAX_BYTES}")
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{shown}:1: not UTF-8 text: {error.reason}") from None
+        raise UserError(f"{name}:1: not UTF-8 text: {error.reason}") from None
     except OSError as error:
-        raise UserError(f"{shown}: cannot be read: {error.strerror}") from None
-    return read_text(text, shown, problems)
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+    return read_text(text, name, problems)
 
 
 def read_text(text: str, file: str, problems: Problems) -> Node:
-    """YAML text as a node, its places in `file`."""
+    """YAML text as a node; `file` is the name in its locations."""
     tree = compose(text, file)
     if tree is None:
-        return Node(None, Place(file, 1))
-    return _Reader(file, problems).convert(tree, Place(file, tree.start_mark.line + 1), 0)
+        return Node(None, Location(file, 1))
+    return _Reader(file, problems).convert(tree, Location(file, tree.start_mark.line + 1), 0)
 
 
-def read_value(text: str, place: Place, key: str, problems: Problems) -> Node | None:
-    """The value of `key=value`, which may be any YAML; None after noting that it is not."""
+def read_value(text: str, location: Location, key: str, problems: Problems) -> Node | None:
+    """The value of `key=value`, which may be any YAML; None after noting a problem if it is not."""
     inside = Problems()
     try:
-        node = read_text(text, place.file, inside)
+        node = read_text(text, location.file, inside)
     except UserError as error:
-        problems.note(place, key, f"{brief(text)} is not valid YAML: {str(error).rpartition(': ')[2]}")
+        problems.note(location, key, f"{format_value(text)} is not valid YAML: {str(error).rpartition(': ')[2]}")
         return None
     for problem in inside:
-        problems.note(place, key, problem.text)
-    return _moved(node, place)
+        problems.note(location, key, problem.text)
+    return _relocate(node, location)
 
 
-@lru_cache(maxsize=64)  # the recipes of a group's runs are mostly the same text, which takes 30 ms to read
+@lru_cache(maxsize=64)  # runs of one campaign mostly share a recipe text, which takes 30 ms to parse
 def _composed(text: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ReusedAnchorWarning)
@@ -120,13 +121,13 @@ def _composed(text: str) -> Any:
 
 
 def compose(text: str, file: str) -> Any:
-    """ruamel's node graph, with every way of failing turned into one error."""
-    if len(text) > MOST_BYTES:
-        raise UserError(f"{file}: too large for a recipe: {len(text)} characters, at most {MOST_BYTES}")
+    """ruamel's node graph; every parse failure becomes a UserError with file and line."""
+    if len(text) > MAX_BYTES:
+        raise UserError(f"{file}: too large for a recipe: {len(text)} characters, at most {MAX_BYTES}")
     if re.search(r"^%", text, re.MULTILINE):
         line = text[: text.index("%")].count("\n") + 1
         raise UserError(f"{file}:{line}: YAML directives (%) are not supported")
-    if _bracket_depth(text) > 5 * MOST_DEPTH:  # the parser would take seconds to give up
+    if _bracket_depth(text) > 5 * MAX_DEPTH:  # the parser would take seconds to give up
         raise UserError(f"{file}:1: nested too deeply for a recipe")
     try:
         return _composed(text)
@@ -143,7 +144,7 @@ def compose(text: str, file: str) -> Any:
         position = getattr(error, "position", 0)
         line = text[:position].count("\n") + 1 if isinstance(position, int) else 1
         raise UserError(f"{file}:{line}: not valid YAML: {str(error).splitlines()[0]}") from None
-    except (ValueError, IndexError, TypeError, AttributeError) as error:  # ruamel's own slips on odd input
+    except (ValueError, IndexError, TypeError, AttributeError) as error:  # bugs of ruamel on malformed input
         raise UserError(f"{file}:1: not valid YAML: {error}") from None
 
 
@@ -155,65 +156,67 @@ def _bracket_depth(text: str) -> int:
     return deepest
 
 
-def _moved(node: Node, place: Place) -> Node:
+def _relocate(node: Node, location: Location) -> Node:
     if isinstance(node.value, dict):
-        return Node({key: _moved(item, place) for key, item in node.value.items()}, place)
+        return Node({key: _relocate(item, location) for key, item in node.value.items()}, location)
     if isinstance(node.value, list):
-        return Node([_moved(item, place) for item in node.value], place)
-    return Node(node.value, place, node.quoted)
+        return Node([_relocate(item, location) for item in node.value], location)
+    return Node(node.value, location, node.quoted)
 
 
 class _Reader:
-    """Turns ruamel's nodes into ours, counting as it goes."""
+    """Converts ruamel's nodes to ours and enforces the limits on count and depth."""
 
     def __init__(self, file: str, problems: Problems) -> None:
         self.file = file
         self.problems = problems
         self.count = 0
 
-    def convert(self, node: Any, place: Place, depth: int) -> Node:
+    def convert(self, node: Any, location: Location, depth: int) -> Node:
         self.count += 1
-        if self.count > MOST_NODES or depth > MOST_DEPTH:
-            what = "nested too deeply" if depth > MOST_DEPTH else f"more than {MOST_NODES} values, aliases expanded"
-            raise UserError(f"{place}: {what}")
+        if self.count > MAX_NODES or depth > MAX_DEPTH:
+            what = "nested too deeply" if depth > MAX_DEPTH else f"more than {MAX_NODES} values, aliases expanded"
+            raise UserError(f"{location}: {what}")
         tag = str(node.tag).removeprefix(_CORE)
         if isinstance(node, MappingNode) and tag == "map":
-            return Node(self._mapping(node, depth), place)
+            return Node(self._mapping(node, depth), location)
         if isinstance(node, SequenceNode) and tag == "seq":
-            return Node([self.convert(item, self._place(item), depth + 1) for item in node.value], place)
+            return Node([self.convert(item, self._location(item), depth + 1) for item in node.value], location)
         if isinstance(node, ScalarNode):
-            return Node(self._scalar(node, tag, place), place, quoted=bool(node.style))
-        self.problems.note(place, "", f"tag {node.tag}: is not supported: write plain values")
-        return Node(None, place)
+            return Node(self._scalar(node, tag, location), location, quoted=bool(node.style))
+        self.problems.note(location, "", f"tag {node.tag}: is not supported: write plain values")
+        return Node(None, location)
 
-    def _place(self, node: Any) -> Place:
-        return Place(self.file, node.start_mark.line + 1)
+    def _location(self, node: Any) -> Location:
+        return Location(self.file, node.start_mark.line + 1)
 
     def _mapping(self, node: Any, depth: int) -> dict[Any, Node]:
         mapping: dict[Any, Node] = {}
         for key_node, value_node in node.value:
-            place = self._place(key_node)
+            location = self._location(key_node)
             tag = str(key_node.tag).removeprefix(_CORE)
             if tag == "merge":
-                self.problems.note(place, "<<", "merge keys are not supported: use extends")
+                self.problems.note(location, "<<", "merge keys are not supported: use extends")
                 continue
             if not isinstance(key_node, ScalarNode):
-                self.problems.note(place, "", "a key must be plain text, got a list or a mapping")
+                self.problems.note(location, "", "a key must be plain text, got a list or a mapping")
                 continue
-            key = self._scalar(key_node, tag, place)
-            value = self.convert(value_node, place, depth + 1)
+            key = self._scalar(key_node, tag, location)
+            value = self.convert(value_node, location, depth + 1)
             if key in mapping:
-                self.problems.note(place, str(key), f"duplicate key, first written in line {mapping[key].place.line}")
+                self.problems.note(
+                    location, str(key), f"duplicate key, first written in line {mapping[key].location.line}"
+                )
                 continue
             mapping[key] = value
         return mapping
 
-    def _scalar(self, node: Any, tag: str, place: Place) -> Any:
+    def _scalar(self, node: Any, tag: str, location: Location) -> Any:
         text: str = node.value
         try:
             return _scalar(text, tag)
         except ValueError as error:
-            self.problems.note(place, "", f"tag {node.tag}: {error}: write plain values")
+            self.problems.note(location, "", f"tag {node.tag}: {error}: write plain values")
             return text
 
 
@@ -231,4 +234,4 @@ def _scalar(text: str, tag: str) -> Any:
         raise ValueError("is not supported")
     if tag in _TEXT_TAGS or (tag in ("int", "float") and len(text) >= 100):
         return text
-    raise ValueError(f"does not fit {brief(text)}")
+    raise ValueError(f"does not fit {format_value(text)}")

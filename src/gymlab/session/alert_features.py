@@ -9,7 +9,7 @@ from gymlab.alerts.engine import Watch
 from gymlab.alerts.registry import rules_for
 from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.features.alerts import Alerts
-from gymlab.recipes.keys import settings_of
+from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.schema import Recipe
 from gymlab.reports.report import context_of
 from gymlab.runs.paths import RunPaths
@@ -23,7 +23,7 @@ def make_alerts(parts: Parts, paths: RunPaths) -> Alerts:
     """The feature that watches a run: the rules of its algorithm, or of the one it extends, and its recipe's own."""
     recipe = parts.recipe
     spaces = parts.spaces
-    context = context_of(settings_of(recipe), spaces.action, spaces.observation, spaces.max_episode_steps)
+    context = context_of(flat_settings(recipe), spaces.action, spaces.observation, spaces.max_episode_steps)
     lineage = algorithm_class(recipe.algorithm.name).__mro__
     names = [name for kind in lineage for name, known in ALGORITHMS.items() if known is kind]
     rules = rules_for(names, [rule.rule() for rule in recipe.alerts.rules], recipe.alerts.off)

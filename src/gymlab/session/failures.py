@@ -15,7 +15,7 @@ from gymlab.core.types import Rollout
 from gymlab.networks.blank import blank_obs
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.reports.fault_bundle import Bundle, statistics, write_bundle
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.paths import RunPaths
@@ -77,7 +77,12 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     }
     try:
         path = write_bundle(
-            paths, bad.update + 1, rollout=rollout, state=state, recipe=kept_recipe(parts.recipe), report=report
+            paths,
+            bad.update + 1,
+            rollout=rollout,
+            state=state,
+            recipe=dump_redacted_recipe(parts.recipe),
+            report=report,
         )
     except OSError as error:  # a full disk must not hide what went wrong
         return f"bundle: could not be written ({error.strerror})"

@@ -22,9 +22,9 @@ from gymlab.features.score import Score
 from gymlab.features.skipped_updates import Skips
 from gymlab.features.status import StatusFile
 from gymlab.features.stop_request import StopRequest
-from gymlab.recipes.keys import default_settings, settings_of
+from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.schema import Recipe, Steps
-from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.reports.report import context_of
 from gymlab.runs.checkpoints import read_index, save_checkpoint
 from gymlab.runs.disk_space import disk_faults_told
@@ -163,7 +163,7 @@ class Session:
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})
-        self.store.write_recipe(kept_recipe(recipe))
+        self.store.write_recipe(dump_redacted_recipe(recipe))
 
     def _features(self, record: Record) -> list[Feature]:
         recipe = self.recipe
@@ -226,7 +226,7 @@ class Session:
         )
 
     def _report(self) -> Report:
-        settings = settings_of(self.recipe)
+        settings = flat_settings(self.recipe)
         spaces = self.parts.spaces
         context = context_of(settings, spaces.action, spaces.observation, spaces.max_episode_steps)
         return Report(self.store, settings, default_settings(settings, of_algorithm=True), context)

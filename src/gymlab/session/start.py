@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
-from gymlab.recipes.overrides import diff
+from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, read_run_recipe
 from gymlab.recipes.schema import Budget, Recipe, Steps
-from gymlab.recipes.secrets import kept_recipe, shown_changes
+from gymlab.recipes.secrets import dump_redacted_recipe, redact_changes
 from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
 from gymlab.runs.disk_space import Room, check_room, disk_faults_told
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
@@ -105,7 +105,7 @@ def resume(
     manifest = read_manifest(paths)
     before = read_run_recipe(paths.recipe)
     recipe = amend(before, how.overrides, budget=how.budget)
-    changes = tuple(shown_changes(diff(before, recipe)))
+    changes = tuple(redact_changes(diff_recipes(before, recipe)))
     if not changes and not how.full_budget:
         _refuse_finished(paths, how.which)
     options = Options(
@@ -257,4 +257,4 @@ def _note_session(
     }
     store.write_manifest(manifest | {"sessions": [*manifest.get("sessions", []), record]})
     if recipe is not None:
-        store.write_recipe(kept_recipe(recipe))
+        store.write_recipe(dump_redacted_recipe(recipe))

@@ -11,8 +11,8 @@ import numpy as np
 from gymlab.core.errors import GymlabError
 from gymlab.core.statistics import Estimate, estimate, mean
 from gymlab.envs.engines.launch import usable_cores
+from gymlab.recipes.auto_steps import fitting_n_steps
 from gymlab.recipes.resolve import amend
-from gymlab.recipes.rollouts import fitting_n_steps
 from gymlab.recipes.schema import EngineName, Recipe
 from gymlab.session.build import Parts, build
 from gymlab.session.choose_engine import make_engine

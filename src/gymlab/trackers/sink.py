@@ -34,7 +34,7 @@ class RunInfo:
 def read_info(paths: RunPaths) -> RunInfo:
     """From the run's own files."""
     from gymlab.recipes.resolve import read_run_recipe
-    from gymlab.recipes.yaml_writer import variant_mapping
+    from gymlab.recipes.write import variant_mapping
 
     manifest = read_manifest(paths)
     recipe = read_run_recipe(paths.recipe)

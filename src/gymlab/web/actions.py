@@ -55,9 +55,9 @@ async def recipe_settings(paths: RunPaths, name: str) -> dict[str, Any]:
     done = await command(paths.root.parent, "config", "show", name, "--json")
     lines = [line for line in done.text.splitlines() if line.startswith("{")]
     try:
-        from gymlab.recipes.keys import settings_in
+        from gymlab.recipes.keys import flat_settings_in_file
 
-        return settings_in(json.loads(lines[-1])["recipe"]) if done.code == 0 else {}
+        return flat_settings_in_file(json.loads(lines[-1])["recipe"]) if done.code == 0 else {}
     except (IndexError, KeyError, TypeError, ValueError, AttributeError):
         return {}
 

@@ -23,7 +23,7 @@ from gymlab.core.errors import RunError, UserError
 from gymlab.core.settings import Settings
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs import files
 from gymlab.runs.manifest import versions
 from gymlab.runs.status import now
@@ -180,7 +180,7 @@ def _plan(state: State, recipe: Recipe, name: str, first: tuple[tuple[str, ...],
         name=name,
         reference=state.reference,
         title=recipe.name,
-        recipe=kept_recipe(recipe),
+        recipe=dump_redacted_recipe(recipe),
         given=state.overrides,
         budget=state.budget,
         space=state.space,

@@ -33,7 +33,7 @@ from gymlab.core.errors import RunError
 from gymlab.envs.registration import registration
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 from gymlab.session.signals import watch_signals
 
 _MEASURED_UPDATES = 24

@@ -60,7 +60,7 @@ def others(line: Line) -> list[Reference]:
 
 
 def _algorithm(line: Line) -> str:
-    from gymlab.recipes.merge import algorithm_names
+    from gymlab.recipes.schema import algorithm_names
 
     variant = line.row.recipe.rpartition(":")[2]
     if variant in algorithm_names():

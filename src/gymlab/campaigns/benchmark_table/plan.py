@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
-from gymlab.recipes.problems import Problems, shown_path
-from gymlab.recipes.validate import Checker
+from gymlab.recipes.problems import Problems, display_path
+from gymlab.recipes.validate import VariantValidator
 from gymlab.recipes.yaml_source import read_file
 
 FILE = "plan.yaml"  # in the folder of results
@@ -96,17 +96,17 @@ class Plan(Settings):
 def read_plan(path: Path) -> tuple[Row, ...]:
     """The rows of a plan file; one UserError lists everything that is wrong with it."""
     if not path.is_file():
-        raise UserError(f"there is no plan '{shown_path(path)}': write one, or name its folder with --folder")
+        raise UserError(f"there is no plan '{display_path(path)}': write one, or name its folder with --folder")
     problems = Problems()
     node = read_file(path, problems)
-    checker = Checker(node, None, None)
-    plan = checker.validate(Plan, node.plain() if isinstance(node.value, dict) else {}, ())
+    checker = VariantValidator(node, None, None)
+    plan = checker.validate(Plan, node.to_data() if isinstance(node.value, dict) else {}, ())
     problems.extend(checker.problems)
     if plan is not None:
         slugs = [row.slug for row in plan.rows]
         for place, row in enumerate(plan.rows):
             if slugs.index(row.slug) != place:
-                problems.note(node.place_of(("rows", place)), f"rows[{place}]", f"'{row.title}' stands there twice")
+                problems.note(node.location_of(("rows", place)), f"rows[{place}]", f"'{row.title}' stands there twice")
     problems.raise_any()
     assert plan is not None
     return plan.filled()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymlab.core.rng import generator
-from gymlab.recipes.keys import default_settings, settings_of
+from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.resolve import resolve
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.redact import redact_tree
@@ -66,7 +66,7 @@ def trials(
 ) -> list[Trial]:
     """One trial per seed; the recipe is looked up once, and everything wrong with it told at once."""
     recipe = resolve(reference, overrides, budget=budget).recipe
-    settings = counted_settings(settings_of(recipe))
+    settings = counted_settings(flat_settings(recipe))
     digest = _digest({**settings, "full_budget": full_budget})
     return [
         Trial(reference, tuple(overrides), budget, seed, full_budget, recipe, redact_tree(settings), digest)

@@ -66,14 +66,14 @@ def read_tasks(path: Path) -> list[Train | Command | Agent]:
         try:
             tasks.append(_task(node))
         except ValueError as error:
-            faults.append(f"{node.place}: {error}")
+            faults.append(f"{node.location}: {error}")
     if faults:
         raise UserError("\n".join(faults))
     return tasks
 
 
 def _task(node: Node) -> Train | Command | Agent:
-    given = node.plain()
+    given = node.to_data()
     if not isinstance(given, dict) or len(given) != 1:
         raise ValueError(f"a task is one kind and what it needs, e.g. `- train: CartPole-v1:ppo`, got {given!r:.80}")
     ((kind, needs),) = given.items()

@@ -40,7 +40,7 @@ Tell = Callable[[str, str], None]  # (stage, how it went)
 def shrinking(recipe: Recipe) -> list[str]:
     """Overrides that leave out what a smoke test need not wait for; shapes stay but for rollouts that are very long."""
     from gymlab.envs.make import time_limit
-    from gymlab.recipes.rollouts import fitting_n_steps
+    from gymlab.recipes.auto_steps import fitting_n_steps
 
     wanted = min(recipe.n_steps, max(1, MOST_STEPS // recipe.n_envs))
     n_steps = fitting_n_steps(recipe.algorithm.settings, recipe.n_envs, wanted) or recipe.n_steps

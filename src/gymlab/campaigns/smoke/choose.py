@@ -10,8 +10,8 @@ from typing import NamedTuple
 from gymlab.core.errors import UserError, suggestion
 from gymlab.envs.registry import family
 from gymlab.recipes.inherit import read_recipe_file
-from gymlab.recipes.lookup import find, packaged_files, user_files
 from gymlab.recipes.problems import Problems
+from gymlab.recipes.resolve import find_target, packaged_files, user_files
 
 
 class Candidate(NamedTuple):
@@ -62,7 +62,7 @@ def _matching(pattern: str, known: Sequence[Candidate]) -> list[Candidate]:
     if any(sign in pattern for sign in "*?["):
         names = [candidate.reference for candidate in known]
         raise UserError(f"no recipe is called like '{pattern}': {suggestion(pattern.strip('*?[]'), names)}")
-    return [Candidate(pattern, family(find(pattern).env))]  # an env without a recipe, or whatever is wrong with it
+    return [Candidate(pattern, family(find_target(pattern).env))]  # an env without a recipe, or an error
 
 
 def _check_families(families: Sequence[str], known: Sequence[Candidate]) -> None:

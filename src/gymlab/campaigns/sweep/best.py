@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.recipes.lookup import file_name
-from gymlab.recipes.merge import algorithm_names
-from gymlab.recipes.overrides import diff
+from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, resolve
-from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import commented, file_mapping, write_yaml
+from gymlab.recipes.schema import Recipe, algorithm_names
+from gymlab.recipes.write import dump_yaml, file_mapping, recipe_file_name
 from gymlab.runs.files import write_text
 
 _VARIANT = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -32,7 +30,7 @@ def write_variant(
         )
     base = resolve(reference).recipe
     wanted = amend(base, overrides)
-    path = Path("recipes") / file_name(base.env.id).replace(".yaml", f"-{variant}.yaml")
+    path = Path("recipes") / recipe_file_name(base.env.id).replace(".yaml", f"-{variant}.yaml")
     if path.exists() and not force:
         raise UserError(f"{path} exists already: choose another name with --as, or overwrite it with --force")
     path.parent.mkdir(exist_ok=True)
@@ -46,7 +44,7 @@ def write_variant(
 
 def _extension(base: Recipe, wanted: Recipe, variant: str) -> dict[str, Any]:
     changes: dict[str, Any] = {"extends": base.name.rpartition(":")[2]}
-    for key, _, value in diff(base, wanted):
+    for key, _, value in diff_recipes(base, wanted):
         block, _, name = key.rpartition(".")
         target = changes
         for part in filter(None, block.split(".")):
@@ -64,11 +62,11 @@ def _whole(wanted: Recipe, variant: str) -> dict[str, Any]:
 
 def _gives(path: Path, variant: str, wanted: Recipe) -> bool:
     try:
-        return not diff(resolve(f"{path}:{variant}").recipe, wanted)
+        return not diff_recipes(resolve(f"{path}:{variant}").recipe, wanted)
     except UserError:
         return False
 
 
 def _text(mapping: dict[str, Any], base: Recipe, variant: str, provenance: Sequence[str]) -> str:
     told = [f"# gymlab train {base.env.id}:{variant}", *(f"# {line}" for line in provenance)]
-    return "\n".join(told) + "\n" + write_yaml(commented(mapping))
+    return "\n".join(told) + "\n" + dump_yaml(mapping)

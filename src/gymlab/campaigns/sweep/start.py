@@ -21,7 +21,7 @@ from gymlab.campaigns.sweep.trial import Row
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import Resolved, amend, resolve
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.secrets import kept_recipe
+from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.manifest import versions
 from gymlab.runs.paths import new_run_id
@@ -88,7 +88,7 @@ def make_plan(wanted: Wanted, runs_root: Path) -> tuple[Plan, list[str]]:
         name=wanted.name or new_run_id(re.sub(r"[^A-Za-z0-9]+", "-", recipe.name)[:16]),
         reference=wanted.reference,
         title=recipe.name,
-        recipe=kept_recipe(recipe),
+        recipe=dump_redacted_recipe(recipe),
         given=wanted.overrides,
         budget=wanted.budget,
         space=wanted.space,

@@ -16,7 +16,7 @@ from gymlab.envs.registration import registration
 from gymlab.recipes.keys import read_settings
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 from gymlab.reports.run_facts import read_facts
 from gymlab.runs.checkpoints import steps
 from gymlab.runs.locks import lock_holder

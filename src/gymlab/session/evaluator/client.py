@@ -16,7 +16,7 @@ from gymlab.envs.registration import registration
 from gymlab.features.evaluate_async import Answer, Goal, Question
 from gymlab.process.child import Child, start_worker
 from gymlab.recipes.schema import Recipe
-from gymlab.recipes.yaml_writer import dump_recipe
+from gymlab.recipes.write import dump_recipe
 from gymlab.session.evaluator.protocol import Evaluate, examine, question_line, read_answer
 from gymlab.training.evaluation import Abandon, Abandoned
 from gymlab.training.state import Policy
