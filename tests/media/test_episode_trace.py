@@ -1,30 +1,29 @@
-"""The step table: its sums are those of training, and every place that shows it shows the same."""
+"""Episode traces: their returns follow training's definitions, and every reader sees the same rows."""
 
 import numpy as np
 import pytest
 
 from gymlab.core.rng import episode_seed
-from gymlab.media.episode_trace import COLUMNS, Row, Wanted, as_json, label_of, to_csv
-from gymlab.media.html_page import read_table
-from gymlab.media.policy_player import open_stage
+from gymlab.media.episode_trace import COLUMNS, TraceRow, action_label, read_csv, to_csv, to_record
+from gymlab.media.policy_player import EpisodeOptions, open_player
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.films import best_clip, scan, table_path
 
 
 @pytest.fixture(scope="module")
-def stage(solved_run):
-    stage = open_stage(read_run_recipe(solved_run.recipe))
-    yield stage
-    stage.close()
+def player(solved_run):
+    player = open_player(read_run_recipe(solved_run.recipe))
+    yield player
+    player.close()
 
 
 @pytest.fixture(scope="module")
-def policy(solved_run, stage):
-    return stage.policy(load_checkpoint(solved_run, "best", with_state=False).policy)
+def policy(solved_run, player):
+    return player.policy(load_checkpoint(solved_run, "best", with_state=False).policy)
 
 
-def test_the_csv_beside_a_checkpoint_is_the_exported_table_byte_for_byte(solved_run, cli, monkeypatch):
+def test_csv_beside_a_checkpoint_equals_the_exported_table(solved_run, cli, monkeypatch):
     monkeypatch.setenv("GYMLAB_RUNS", str(solved_run.root.parent))
     best = best_clip(solved_run)
     done = cli("export", "solved", "--table", "table.csv")
@@ -33,10 +32,10 @@ def test_the_csv_beside_a_checkpoint_is_the_exported_table_byte_for_byte(solved_
 
 
 @pytest.mark.parametrize("kind", ["first", "best"])  # one ends by falling, the other at the time limit
-def test_returns_and_advantages_follow_from_rewards_and_values(solved_run, stage, kind):
+def test_returns_and_advantages_follow_from_rewards_and_values(solved_run, player, kind):
     clip = [clip for clip in scan(solved_run) if kind in clip.kinds][-1]
-    rows = read_table(table_path(solved_run, clip.env_steps))
-    gamma, lam = stage.judged.gamma, stage.judged.lam
+    rows = read_csv(table_path(solved_run, clip.env_steps))
+    gamma, lam = player.return_settings.gamma, player.return_settings.lam
     assert (gamma, lam) == pytest.approx((0.98, 0.8))
     fell = clip.about["ended"] == "terminated"
     assert fell == (kind == "first")
@@ -64,35 +63,35 @@ def test_returns_and_advantages_follow_from_rewards_and_values(solved_run, stage
         assert row["action"] == int(np.argmax(row["probabilities"]))  # greedy
 
 
-def test_the_same_seed_gives_the_same_episode_and_another_one_another(stage, policy):
-    tables = [to_csv(stage.play(policy, Wanted(seed, max_steps=20)).rows) for seed in (0, 0, 1)]
+def test_the_same_seed_gives_the_same_episode_and_another_seed_a_different_one(player, policy):
+    tables = [to_csv(player.play(policy, EpisodeOptions(seed, max_steps=20)).rows) for seed in (0, 0, 1)]
     assert tables[0] == tables[1] != tables[2]
-    sampled = stage.play(policy, Wanted(0, greedy=False, max_steps=20))
+    sampled = player.play(policy, EpisodeOptions(0, greedy=False, max_steps=20))
     assert sampled.ended == "cut"
     assert len(sampled.rows) == 20
 
 
-def test_the_episode_is_that_of_the_evaluation_seed(solved_run, stage):
+def test_the_episode_is_that_of_the_evaluation_seed(solved_run, player):
     first = next(clip for clip in scan(solved_run) if clip.env_steps == 0)
     seed = episode_seed(0, 0, 0, evaluation=True)
     assert first.about["episode_seed"] == seed
-    start, _ = stage.env.reset(seed=seed)
-    table = read_table(table_path(solved_run, 0))
+    start, _ = player.env.reset(seed=seed)
+    table = read_csv(table_path(solved_run, 0))
     assert table[0]["observation"] == pytest.approx(start.tolist())
 
 
-def test_large_observations_are_named_and_unknown_numbers_left_empty():
+def test_csv_names_large_observations_and_leaves_unknown_numbers_empty():
     picture = np.zeros((84, 84, 4), np.uint8)
     nan = float("nan")
-    row = Row(0, 0, picture, np.array(3), "fire", 0.5, 1.0, 1.0, 1.0, nan, nan, nan, nan, ())
+    row = TraceRow(0, 0, picture, np.array(3), "fire", 0.5, 1.0, 1.0, 1.0, nan, nan, nan, nan, ())
     head, line, _ = to_csv([row]).split("\n")
     assert head.split(",") == list(COLUMNS)
     assert '"uint8[84,84,4] ' in line
     assert "1.0,1.0,1.0,,,,,[],{},,,,,,,{},false,false," in line
-    assert as_json(row)["value"] is None
+    assert to_record(row)["value"] is None
 
 
-def test_actions_are_called_by_their_names():
-    assert label_of(np.array(1), ("left", "right")) == "right"
-    assert label_of(np.array(7), ("left", "right")) == "7"
-    assert label_of(np.array([0.25, -1.0], np.float32), ()) == "0.25 -1"
+def test_discrete_actions_are_labelled_by_name():
+    assert action_label(np.array(1), ("left", "right")) == "right"
+    assert action_label(np.array(7), ("left", "right")) == "7"
+    assert action_label(np.array([0.25, -1.0], np.float32), ()) == "0.25 -1"

@@ -1,4 +1,4 @@
-"""Films: what they say of themselves is true, they are whole or absent, and training does not notice them."""
+"""Films: their metadata, atomic writing, and training that they do not change."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
 from gymlab.features.video import MOST_WAITING, Filming, Video
 from gymlab.media.camera import enlarged, ensure_rgb_render_support, stride_for
-from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_telling
-from gymlab.media.writer import FilmWriter, read_about, read_frames
+from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_relevant
+from gymlab.media.video_file import FilmWriter, read_about, read_frames
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs import files, films
 from gymlab.runs.checkpoints import load_checkpoint
@@ -34,7 +34,7 @@ from tests.waiting import wait_until_gone
 av = pytest.importorskip("av")
 
 
-def test_the_first_the_best_and_the_final_policy_are_filmed(solved_run):
+def test_first_best_and_final_policies_are_filmed(solved_run):
     found = films.scan(solved_run)
     assert found[0].env_steps == 0
     assert "first" in found[0].kinds
@@ -43,7 +43,7 @@ def test_the_first_the_best_and_the_final_policy_are_filmed(solved_run):
     assert found[-1].about["return"] == 500
 
 
-def test_a_films_step_its_sidecar_and_the_metrics_agree(solved_run):
+def test_film_metadata_agrees_with_its_json_file_and_the_metrics(solved_run):
     with MetricsReader(solved_run.metrics) as reader:
         for clip in films.scan(solved_run):
             inside = read_about(clip.path)
@@ -56,7 +56,7 @@ def test_a_films_step_its_sidecar_and_the_metrics_agree(solved_run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_every_evaluation_is_filmed_with_the_policy_and_the_first_episode_that_were_scored(mode, folder):
+def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mode, folder):
     tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
     often = ["eval.every=40%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]
     gymlab("train", "CartPole-v1:ppo", *tiny, *often, "video.clips=[evaluation]", f"eval.mode={mode}",
@@ -74,7 +74,7 @@ def test_every_evaluation_is_filmed_with_the_policy_and_the_first_episode_that_w
         assert read_about(clip.path)["env_steps"] == clip.env_steps
 
 
-def test_films_are_h264_with_the_index_in_front(solved_run):
+def test_film_is_h264_with_the_index_first(solved_run):
     clip = films.scan(solved_run)[0]
     with av.open(str(clip.path)) as container:
         stream = container.streams.video[0]
@@ -87,7 +87,7 @@ def test_films_are_h264_with_the_index_in_front(solved_run):
     assert raw.index(b"moov") < raw.index(b"mdat")
 
 
-def test_the_picture_is_the_envs_and_the_caption_stands_below_it(solved_run):
+def test_film_frame_is_the_env_picture_with_a_caption_below(solved_run):
     clip = films.scan(solved_run)[0]
     frame = next(iter(read_frames(clip.path)))
     left, top, width, height = clip.about["picture"]
@@ -109,7 +109,7 @@ def test_training_is_the_same_with_and_without_films(solved_run, cli):
     assert left == []
 
 
-def test_the_best_film_is_named_when_a_run_is_shown(solved_run, cli):
+def test_runs_show_names_the_best_film(solved_run, cli):
     assert str(films.best_clip(solved_run).path) in cli("runs", "show", solved_run.root).out
 
 
@@ -123,7 +123,7 @@ def unfilmed(solved_run, tmp_path, monkeypatch):
     return paths, next(solved_run.checkpoints.glob("[0-9]*"))
 
 
-def test_of_the_policies_that_wait_the_newest_two_are_kept(unfilmed):
+def test_video_queue_keeps_the_newest_two_policies(unfilmed):
     paths, checkpoint = unfilmed
     control = SimpleNamespace(interrupted=False)
 
@@ -161,7 +161,7 @@ def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
     assert not [path for path in paths.videos.iterdir() if files.TEMP_MARK in path.name]
 
 
-def test_a_recorder_does_not_outlive_its_parent(tmp_path):
+def test_recorder_exits_with_its_parent(tmp_path):
     (tmp_path / "run").mkdir()
     program = (
         "import time; from pathlib import Path; from gymlab.features.video import *\n"
@@ -183,9 +183,9 @@ def _alive(pid):
         return False
 
 
-def test_a_writer_that_is_killed_leaves_no_film(tmp_path):
+def test_killed_film_writer_leaves_no_film(tmp_path):
     program = (
-        "import numpy as np; from pathlib import Path; from gymlab.media.writer import FilmWriter\n"
+        "import numpy as np; from pathlib import Path; from gymlab.media.video_file import FilmWriter\n"
         f"with FilmWriter(Path({str(tmp_path / 'film.mp4')!r}), 30) as film:\n"
         "    for i in range(10**6):\n"
         "        film.add(np.random.default_rng(i).integers(0, 255, (64, 64, 3), np.uint8))\n"
@@ -203,7 +203,7 @@ def test_a_writer_that_is_killed_leaves_no_film(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_film_that_fails_or_has_no_picture_leaves_nothing(tmp_path):
+def test_film_writer_with_an_error_or_no_picture_leaves_no_file(tmp_path):
     def fail(film):
         film.add(np.zeros((32, 32, 3), np.uint8))
         raise KeyError
@@ -215,7 +215,7 @@ def test_a_film_that_fails_or_has_no_picture_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reel_shows_titles_checkpoints_and_early_beside_late(solved_run, cli):
+def test_highlight_reel_has_titles_checkpoints_and_early_beside_late(solved_run, cli):
     done = cli("video", solved_run.root, "--out", "reel.mp4", "--height", "180", "--seconds", "0.5")
     assert done.code == 0, done.err
     frames = list(read_frames(cli.folder / "reel.mp4"))
@@ -229,14 +229,14 @@ def test_a_reel_shows_titles_checkpoints_and_early_beside_late(solved_run, cli):
     assert np.abs(left - right).mean() > 1  # that differ
 
 
-def test_odd_sizes_are_made_even(tmp_path):
+def test_film_pads_odd_sizes_to_even(tmp_path):
     with FilmWriter(tmp_path / "odd.mp4", 10) as film:
         for _ in range(3):
             film.add(np.full((33, 47, 3), 200, np.uint8))
     assert next(read_frames(tmp_path / "odd.mp4")).shape == (34, 48, 3)
 
 
-def test_films_beyond_the_step_a_run_goes_on_from_are_removed(tmp_path):
+def test_resume_removes_films_after_the_resumed_step(tmp_path):
     paths = RunPaths(tmp_path)
     paths.videos.mkdir()
     paths.rollouts.mkdir()
@@ -258,7 +258,7 @@ def test_films_beyond_the_step_a_run_goes_on_from_are_removed(tmp_path):
     assert films.best_clip(paths).kinds == ("best", "final")
 
 
-def test_an_env_without_pictures_is_refused_with_what_it_offers():
+def test_env_without_rgb_render_mode_is_refused_with_its_modes():
     class Blind(gymnasium.Env):
         metadata: ClassVar = {"render_modes": ["ansi"]}
 
@@ -266,7 +266,7 @@ def test_an_env_without_pictures_is_refused_with_what_it_offers():
         ensure_rgb_render_support(Blind())
 
 
-def test_overlay_style_has_its_defaults_and_shows_what_it_is_told():
+def test_overlay_style_has_defaults_and_hides_parts():
     style = VideoOverlayStyle()
     assert (style.font_size, style.bars) == (22, 6)
     assert style.shown == ("step", "return", "value", "title", "actions")
@@ -281,18 +281,18 @@ def test_overlay_style_has_its_defaults_and_shows_what_it_is_told():
     assert overlay.below(np.zeros((400, 600, 3), np.uint8), caption).shape == (400 + overlay.height, 600, 3)
 
 
-def test_of_many_actions_the_chosen_and_the_likeliest_are_shown():
+def test_overlay_shows_the_chosen_and_likeliest_of_many_actions():
     bars = [Bar(str(i), share, i == 0) for i, share in enumerate((0.01, 0.5, 0.02, 0.3, 0.17))]
-    assert [bar.label for bar in most_telling(bars, 3)] == ["0", "1", "3"]
+    assert [bar.label for bar in most_relevant(bars, 3)] == ["0", "1", "3"]
 
 
-def test_continuous_actions_are_shown_within_their_range():
+def test_overlay_bar_shows_a_continuous_action_within_its_range():
     space = gymnasium.spaces.Box(-2, 2, (1,), np.float32)
     (bar,) = bars_of(space, np.array([1.0], np.float32), (), (), "1")
     assert (bar.share, bar.centred) == (0.75, True)
 
 
-def test_pictures_and_paces_fit_a_film():
+def test_small_pictures_are_enlarged_and_fast_envs_skip_frames():
     assert enlarged(np.zeros((210, 160, 3), np.uint8)).shape == (630, 480, 3)  # Pong
     assert enlarged(np.zeros((400, 600, 3), np.uint8)).shape == (400, 600, 3)
     assert [stride_for(fps, 30) for fps in (4, 30, 50, 67)] == [1, 1, 2, 3]

@@ -12,7 +12,7 @@ import pytest
 
 import gymlab
 from gymlab.core.errors import UserError
-from gymlab.media.html_page import read_table
+from gymlab.media.episode_trace import read_csv
 from gymlab.web.inspect.worker_limit import MOST, Desk
 from tests.waiting import wait_until
 from tests.web.browsing import looking, serving
@@ -66,7 +66,7 @@ def table(tab, tmp_path):
     with tab.expect_download() as download:
         tab.get_by_text("Download CSV").click()
     download.value.save_as(tmp_path / "episode.csv")
-    return read_table(tmp_path / "episode.csv")
+    return read_csv(tmp_path / "episode.csv")
 
 
 def flat(value, path):

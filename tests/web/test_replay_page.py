@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gymlab.media.html_page import LIVE, page
+from gymlab.media.replay_page import LIVE, page_html
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def wait_until(tab, condition, seconds=120):
 
 @pytest.fixture(scope="module")
 def exported(solved_run, tmp_path_factory):
-    from gymlab.media.export_page import export_html
+    from gymlab.media.replay_page import export_html
 
     target = tmp_path_factory.mktemp("page") / "replay.html"
     told = export_html(solved_run, "best", target)
@@ -85,10 +85,10 @@ def test_the_trained_cart_balances_in_the_page_for_500_steps(opened, exported, s
 
 
 def test_the_pages_network_decides_as_the_checkpoint_does(opened, exported, solved_run):
-    from gymlab.media.html_page import read_table
+    from gymlab.media.episode_trace import read_csv
     from gymlab.runs.films import best_clip, table_path
 
-    rows = read_table(table_path(solved_run, best_clip(solved_run).env_steps))[:50]
+    rows = read_csv(table_path(solved_run, best_clip(solved_run).env_steps))[:50]
     tab = opened(exported)
     told = tab.evaluate(
         "(all) => all.map((obs) => gymlab.decide(data.live, obs))", [row["observation"] for row in rows]
@@ -129,6 +129,6 @@ def test_the_pages_physics_are_gymnasiums(opened, exported):
 
 def test_a_name_cannot_break_out_of_the_page(opened):
     bad = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
-    tab = opened(page({"id": bad, "recipe": bad, "seed": 0, "result": bad}, [], None))
+    tab = opened(page_html({"id": bad, "recipe": bad, "seed": 0, "result": bad}, [], None))
     assert tab.inner_text("#title") == bad
     assert tab.evaluate("window.broken") is None

@@ -30,7 +30,8 @@ def export(
     if not html and table is None:
         raise UserError("what to export? --html (a web page) or --table PATH (an episode as CSV)")
     paths, which = select_checkpoint(run, runs_folder(), default="best")
-    from gymlab.media.export_page import export_html, export_table
+    from gymlab.media.record_episode import export_table
+    from gymlab.media.replay_page import export_html
 
     if table is not None:
         steps = export_table(paths, which, table, seed=seed, sampled=sampled)

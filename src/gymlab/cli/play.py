@@ -1,4 +1,4 @@
-"""`gymlab play`: watch a run's policy, chance or yourself."""
+"""`gymlab play`: watch a run's policy or random actions, or play with the keyboard."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.media.episode_trace import Wanted
-    from gymlab.media.player import Played
-    from gymlab.media.policy_player import Stage
+    from gymlab.media.play_session import PlayResult
+    from gymlab.media.policy_player import PolicyPlayer
     from gymlab.recipes.schema import Recipe
 
 
@@ -44,72 +43,68 @@ def play(
 
     Example: gymlab play --pretrained CartPole-v1
     """
-    from gymlab.media.player import HAND_FPS, Pace, Quit
+    from gymlab.media.play_session import HAND_FPS, Pace, Quit
 
-    source, recipe = _shelved(what) if pretrained else _find(what, policy, imports or [])
+    source, recipe = _find_pretrained(what) if pretrained else _find(what, policy, imports or [])
     policy = policy or ("random" if source is None else "run")
     pace = Pace(fps or (HAND_FPS if policy == "user" else None), slow, step)
     title = recipe.name if source is None else source.title
-    done: list[Played] = []
-    with _screen(title, terminal=terminal) as screen, suppress(Quit), _opened(policy, recipe) as (env, stage):
-        from gymlab.media.player import Show, at_random, by_hand, watch
+    results: list[PlayResult] = []
+    with _screen(title, terminal=terminal) as screen, suppress(Quit), _open(policy, recipe) as (env, player):
+        from gymlab.media.play_session import PlaySession, play_at_random, play_by_hand, play_policy
+        from gymlab.media.policy_player import EpisodeOptions
 
-        with Show(env, screen, pace, title, record) as show:
-            if stage is not None:
+        with PlaySession(env, screen, pace, title, record) as session:
+            if player is not None:
                 assert source is not None
-                acting = watch(show, stage, *_policy(source, stage, seed, sampled=sampled), episodes)
+                options = EpisodeOptions(seed, greedy=not sampled)
+                playing = play_policy(session, player, player.policy(source.load()), options, episodes)
             else:
-                acting = (by_hand if policy == "user" else at_random)(show, recipe, seed, episodes)
-            for played in acting:
-                done.append(played)
-    for number, played in enumerate(done):
-        typer.echo(f"episode {number}: return {played.total:.6g} in {played.length} steps ({played.ended})")
+                playing = (play_by_hand if policy == "user" else play_at_random)(session, recipe, seed, episodes)
+            for result in playing:
+                results.append(result)  # kept also where the user quits
+    for number, result in enumerate(results):
+        typer.echo(f"episode {number}: return {result.total:.6g} in {result.length} steps ({result.ended})")
     if record is not None:
         typer.echo(f"film: {record}")
 
 
 @contextmanager
-def _opened(policy: str, recipe: Recipe) -> Iterator[tuple[Any, Stage | None]]:
-    """The env to look at and, for a run's policy, the stage around it."""
-    from gymlab.media.player import open_env
+def _open(policy: str, recipe: Recipe) -> Iterator[tuple[Any, PolicyPlayer | None]]:
+    """The env to show and, for a run's policy, its player."""
+    from gymlab.media.play_session import open_env
 
     env = open_env(recipe)
     try:
         if policy != "run":
             yield env, None
             return
-        from gymlab.media.policy_player import open_stage
+        from gymlab.media.policy_player import open_player
 
-        yield env, open_stage(recipe, lambda _: env)
+        yield env, open_player(recipe, lambda _: env)
     finally:
         env.close()
 
 
-class _Source(NamedTuple):
+class _PolicySource(NamedTuple):
     """Where a policy comes from."""
 
     title: str
     load: Callable[[], dict[str, Any]]  # its tensors
 
 
-def _policy(source: _Source, stage: Stage, seed: int, *, sampled: bool) -> tuple[Any, Wanted]:
-    from gymlab.media.episode_trace import Wanted
-
-    return stage.policy(source.load()), Wanted(seed, greedy=not sampled)
-
-
-def _shelved(what: str) -> tuple[_Source, Recipe]:
+def _find_pretrained(what: str) -> tuple[_PolicySource, Recipe]:
     from gymlab.campaigns.pretrained import find, shelf
     from gymlab.core.errors import UserError
 
     if what == "@last":
         raise UserError(f"--pretrained: of which env? There are {', '.join(item.name for item in shelf())}")
     item = find(what)
-    return _Source(f"{item.name} (pretrained)", item.tensors), item.recipe()
+    return _PolicySource(f"{item.name} (pretrained)", item.tensors), item.recipe()
 
 
-def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_Source | None, Recipe]:
-    """The run and its recipe or, where nothing is called so, the recipe alone."""
+def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_PolicySource | None, Recipe]:
+    """The run and its recipe or, if no run has that name, the recipe alone."""
     from gymlab.core.errors import UserError
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.recipes.resolve import read_run_recipe, resolve
@@ -126,7 +121,7 @@ def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_Source | 
         except UserError as no_recipe:
             raise UserError(f"'{what}' is neither a run nor a recipe: {no_run}; {no_recipe}") from no_recipe
     loaded = load_checkpoint(paths, which, with_state=False)
-    return _Source(f"{paths.run_id}/{loaded.path.name}", lambda: loaded.policy), read_run_recipe(paths.recipe)
+    return _PolicySource(f"{paths.run_id}/{loaded.path.name}", lambda: loaded.policy), read_run_recipe(paths.recipe)
 
 
 @contextmanager

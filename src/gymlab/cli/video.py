@@ -24,8 +24,7 @@ def video(
     from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
-    from gymlab.media.highlight_reel import ReelStyle
-    from gymlab.media.reel_of_run import make_reel
+    from gymlab.media.highlight_reel import ReelStyle, make_reel
 
     target = out or paths.videos / "reel.mp4"
     style = ReelStyle((height * 16 // 9 // 2 * 2, height // 2 * 2), clip_seconds=seconds)

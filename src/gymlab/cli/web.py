@@ -50,7 +50,7 @@ def inspect(
     from gymlab.runs.selection import select_checkpoint, select_run
 
     if csv is not None:
-        from gymlab.media.export_page import export_table
+        from gymlab.media.record_episode import export_table
 
         steps = export_table(*select_checkpoint(run, runs_folder(), default="best"), csv, seed=seed, sampled=sampled)
         typer.echo(f"{steps} steps written to {csv}")

@@ -35,7 +35,7 @@ from gymlab.training.named_tensors import to_tensors
 
 log = logging.getLogger(__name__)
 OFF = "GYMLAB_VIDEO"  # "off": no films, whatever the recipes say
-RECORDER = "gymlab.media.recorder"
+RECORDER = "gymlab.media.recorder_worker"
 MOST_WAITING = 2
 FINISH_SECONDS = 30.0  # a film takes one or two; on a busy machine more
 HURRY_SECONDS = 0.5  # after a signal or an error

@@ -84,7 +84,7 @@ def frames(
 ) -> Frames:
     """Pictures of an episode of a checkpoint, evenly spaced: from its film, or filmed now. Needs gymlab[video]."""
     from gymlab.media.camera import why_no_film
-    from gymlab.media.writer import read_frames
+    from gymlab.media.video_file import read_frames
 
     if why := why_no_film():
         raise UserError(why)

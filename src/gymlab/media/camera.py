@@ -1,4 +1,4 @@
-"""Pictures of an env: whether there can be any, and taking them, on machines without a screen too."""
+"""Camera: rendered pictures of an env, also on machines without a screen."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gymlab.envs.settings import EnvSettings
 
 RGB = "rgb_array"
 DEFAULT_FPS = 30
-EXTRA = "films need an extra package: pip install 'gymlab[video]'"
+INSTALL_HINT = "films need an extra package: pip install 'gymlab[video]'"
 
 
 def has_screen() -> bool:
     """Whether a window can be opened."""
     if os.environ.get("SDL_VIDEODRIVER") == "dummy":
         return False
-    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return shown or not sys.platform.startswith("linux")
+    display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return display or not sys.platform.startswith("linux")
 
 
 def without_screen() -> None:
-    """Where there is no screen, let SDL draw in memory. To be called before it is imported."""
+    """Without a display, use SDL's dummy video driver. Must be called before pygame is imported."""
     if not has_screen():
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
@@ -37,26 +37,26 @@ def without_screen() -> None:
 
 
 def why_no_film() -> str:
-    """What must be installed before films can be written; "" for nothing."""
+    """Why films cannot be written: what must be installed; "" if nothing."""
     missing = [name for name in ("av", "pygame") if importlib.util.find_spec(name) is None]
-    return EXTRA if missing else ""
+    return INSTALL_HINT if missing else ""
 
 
 def ensure_rgb_render_support(env: Env) -> None:
-    """UserError where an env gives no pictures; says what it offers instead."""
+    """UserError if an env has no `rgb_array` render mode, with the modes it has."""
     offered = [mode for mode in env.metadata.get("render_modes") or () if mode is not None]
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if RGB not in offered:
-        told = f"it offers {', '.join(offered)}" if offered else "it offers no render_modes"
-        raise UserError(f"{name} cannot be filmed: it has no render mode '{RGB}' ({told})")
+        modes = f"it offers {', '.join(offered)}" if offered else "it offers no render_modes"
+        raise UserError(f"{name} cannot be filmed: it has no render mode '{RGB}' ({modes})")
 
 
 class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env whose last picture outlives the reset that follows it."""
+    """Keeps the last picture of an episode, which autoreset would discard."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
-        self.last: np.ndarray | None = None  # how the episode before the last reset ended
+        self.last: np.ndarray | None = None  # the final state of the previous episode
         self._played = False
 
     def reset(self, **kwargs: Any) -> Any:
@@ -70,12 +70,12 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
     def picture(self) -> np.ndarray:
-        """What the env looks like now, as (height, width, 3) bytes."""
+        """The env's current picture, as (height, width, 3) bytes."""
         drawn: Any = self.env.render()
         if isinstance(drawn, list):
             drawn = drawn[-1]
         if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3 and drawn.shape[2] >= 3):
-            raise UserError(f"{self.unwrapped} gives no picture but {type(drawn).__name__}")
+            raise UserError(f"{self.unwrapped} rendered no picture but a {type(drawn).__name__}")
         return np.ascontiguousarray(drawn[:, :, :3], np.uint8)
 
     @property
@@ -87,11 +87,11 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
 def make_filmed(settings: EnvSettings, imports: tuple[str, ...] = ()) -> Camera:
     """The env with a camera; UserError where it cannot be filmed."""
     without_screen()
-    plain = make_env(settings, imports=imports)
+    unrendered = make_env(settings, imports=imports)
     try:
-        ensure_rgb_render_support(plain)
+        ensure_rgb_render_support(unrendered)
     finally:
-        plain.close()
+        unrendered.close()
     try:
         env = Camera(make_env(settings, render_mode=RGB, imports=imports))
         env.reset(seed=0)
@@ -107,16 +107,16 @@ def make_filmed(settings: EnvSettings, imports: tuple[str, ...] = ()) -> Camera:
 
 def env_fps(env: Env) -> float:
     """Steps per second at an env's own pace."""
-    given = env.metadata.get("render_fps")
-    return float(given) if isinstance(given, int | float) and given > 0 else DEFAULT_FPS
+    fps = env.metadata.get("render_fps")
+    return float(fps) if isinstance(fps, int | float) and fps > 0 else DEFAULT_FPS
 
 
 def stride_for(pace: float, most: float) -> int:
-    """Every how many steps to take a picture, so that a film at the env's pace needs at most so many a second."""
+    """Steps per frame, so that a film at the env's pace has at most `most` frames per second."""
     return max(1, int(-(-pace // most)))
 
 
 def enlarged(picture: np.ndarray, at_least: int = 480) -> np.ndarray:
-    """The picture with every pixel repeated so often that its longer side has some size."""
+    """The picture scaled up by a whole factor until its longer side has at least some size."""
     times = max(1, -(-at_least // max(picture.shape[:2])))
     return picture if times == 1 else picture.repeat(times, 0).repeat(times, 1)

@@ -1,4 +1,4 @@
-"""What is written below a film's pictures: where the agent is, what it does and what it expects."""
+"""Caption overlay below a film's pictures: step, return, value and the action's distribution."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _place(x: float, low: float, high: float) -> float:
     return min(1.0, max(0.0, (x - low) / (high - low))) if high > low else 0.5
 
 
-def most_telling(bars: Sequence[Bar], most: int) -> list[Bar]:
+def most_relevant(bars: Sequence[Bar], most: int) -> list[Bar]:
     """As many as fit, in their own order: the chosen one and the likeliest."""
     if len(bars) <= most:
         return list(bars)
@@ -105,7 +105,11 @@ class Overlay:
         style = self.style
         self._surface.fill(style.background)
         x = style.margin
-        parts = {"step": f"{caption.step}", "return": _number(caption.total), "value": _number(caption.value)}
+        parts = {
+            "step": f"{caption.step}",
+            "return": _format_number(caption.total),
+            "value": _format_number(caption.value),
+        }
         for name, text in parts.items():
             if name in style.shown and text:
                 x = self._text(name, x, style.margin, style.quiet) + 5
@@ -113,7 +117,7 @@ class Overlay:
         if "title" in style.shown and caption.title:
             self._right(caption.title, x)
         if "actions" in style.shown:
-            self._bars(most_telling(caption.bars, self._room(caption.bars)))
+            self._bars(most_relevant(caption.bars, self._room(caption.bars)))
         raw = self._pygame.image.tobytes(self._surface, "RGB")
         return np.frombuffer(raw, np.uint8).reshape(self.height, self.width, 3)
 
@@ -157,7 +161,7 @@ class Overlay:
             self._surface.blit(drawn, (x, self.style.margin))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     if not math.isfinite(value):
         return ""
     return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.4g}"

@@ -1,32 +1,35 @@
-"""Filming a policy: one episode of the real env, written as a film, its JSON file and its table."""
+"""Recording of episodes: one episode of the env as a film with its JSON file, or as a CSV trace."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.clock import Clock
+from gymlab.core.errors import UserError
 from gymlab.core.format import format_count
 from gymlab.core.rng import episode_seed
-from gymlab.media.camera import Camera, enlarged, env_fps, make_filmed, stride_for
-from gymlab.media.episode_trace import Episode, Moment, Wanted, to_csv
+from gymlab.media.camera import Camera, enlarged, env_fps, make_filmed, stride_for, why_no_film
+from gymlab.media.episode_trace import EpisodeTrace, TraceDecision, to_csv
 from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of
-from gymlab.media.policy_player import Stage, open_stage
-from gymlab.media.writer import FilmWriter
+from gymlab.media.policy_player import EpisodeOptions, PolicyPlayer, open_player
+from gymlab.media.video_file import FilmWriter
+from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
 from gymlab.runs import files
-from gymlab.runs.films import Clip, clip_path, table_path
+from gymlab.runs.checkpoints import Loaded, load_checkpoint
+from gymlab.runs.films import Clip, clip_path, scan, table_path
 from gymlab.runs.paths import RunPaths
 from gymlab.training.state import Policy
 
 FORMAT = 1
-END_SECONDS = 0.6  # for which the last picture stands still
+END_SECONDS = 0.6  # that the last picture is held
 
 
 @dataclass(frozen=True)
-class Shot:
-    """What to film of a run."""
+class RecordOptions:
+    """Which episode of a run to record, and how."""
 
     clock: Clock
     kinds: tuple[str, ...]
@@ -36,61 +39,117 @@ class Shot:
     fps: int = 30  # at most
 
 
-def filmed_stage(recipe: Recipe) -> Stage:
-    """A stage with a camera; UserError where the env cannot be filmed."""
-    return open_stage(recipe, lambda settings: make_filmed(settings, recipe.imports))
+def open_filmed_player(recipe: Recipe) -> PolicyPlayer:
+    """A player with a camera; UserError where the env cannot be filmed."""
+    return open_player(recipe, lambda settings: make_filmed(settings, recipe.imports))
 
 
 def record_clip(
-    paths: RunPaths, stage: Stage, policy: Policy, shot: Shot, style: VideoOverlayStyle | None = None
+    paths: RunPaths,
+    player: PolicyPlayer,
+    policy: Policy,
+    options: RecordOptions,
+    style: VideoOverlayStyle | None = None,
 ) -> Clip:
-    """Film one episode into the run: the table, what is known about it, and last the film itself."""
-    steps = shot.clock.env_steps
-    path = clip_path(paths, steps, shot.kinds[0])
+    """Film one episode into the run: its trace, its JSON file, and last the film itself."""
+    steps = options.clock.env_steps
+    path = clip_path(paths, steps, options.kinds[0])
     table = table_path(paths, steps)
     for folder in (paths.videos, paths.rollouts):
         paths.inside(folder).mkdir(exist_ok=True)
     known = {
         "format": FORMAT,
         "run_id": paths.run_id,
-        "recipe": stage.recipe.name,
+        "recipe": player.recipe.name,
         "checkpoint": str(steps),
-        "kinds": list(shot.kinds),
-        **{name: getattr(shot.clock, name) for name in ("env_steps", "vec_steps", "updates")},
-        "seed": shot.seed,
-        "episode_seed": episode_seed(shot.seed, 0, 0, evaluation=True),
-        "policy": "greedy" if shot.greedy else "sampled",
+        "kinds": list(options.kinds),
+        **{name: getattr(options.clock, name) for name in ("env_steps", "vec_steps", "updates")},
+        "seed": options.seed,
+        "episode_seed": episode_seed(options.seed, 0, 0, evaluation=True),
+        "policy": "greedy" if options.greedy else "sampled",
     }
     title = f"{format_count(steps, brief=True)} env_steps"
     about: dict[str, Any] = {}
 
-    def finished(episode: Episode, facts: dict[str, Any]) -> None:
+    def finished(episode: EpisodeTrace, facts: dict[str, Any]) -> None:
         files.write_text(table, to_csv(episode.rows))
-        about.update(known, **facts, table=f"{paths.rollouts.name}/{table.name}", labels=list(stage.labels))
+        about.update(known, **facts, table=f"{paths.rollouts.name}/{table.name}", labels=list(player.labels))
         about.update({"return": episode.total, "length": len(episode.rows), "ended": episode.ended})
         files.write_json(path.with_suffix(".json"), about)
 
-    told = {**known, "title": f"{stage.recipe.name} at {title}"}
-    film_episode(path, stage, policy, shot, Captions(title, told, style), finished)
-    return Clip(path, steps, shot.kinds, about)
+    metadata = {**known, "title": f"{player.recipe.name} at {title}"}
+    film_episode(path, player, policy, options, Captions(title, metadata, style), finished)
+    return Clip(path, steps, options.kinds, about)
 
 
-def record_table(paths: RunPaths, stage: Stage, policy: Policy, shot: Shot) -> Path:
-    """The table of an episode, without a film."""
-    target = table_path(paths, shot.clock.env_steps)
+def record_trace(paths: RunPaths, player: PolicyPlayer, policy: Policy, options: RecordOptions) -> Path:
+    """Write the trace of an episode, without a film."""
+    target = table_path(paths, options.clock.env_steps)
     paths.inside(paths.rollouts).mkdir(exist_ok=True)
-    files.write_text(target, to_csv(stage.play(policy, wanted(stage, shot)).rows))
+    files.write_text(target, to_csv(player.play(policy, episode_options(player, options)).rows))
     return target
 
 
-def wanted(stage: Stage, shot: Shot) -> Wanted:
-    """The episode of a shot: the same whether it is filmed or not."""
-    return Wanted(shot.seed, shot.greedy, shot.max_steps, stride=stride_for(env_fps(stage.env), shot.fps))
+def episode_options(player: PolicyPlayer, options: RecordOptions) -> EpisodeOptions:
+    """The episode to record: the same whether it is filmed or not."""
+    return EpisodeOptions(
+        options.seed, options.greedy, options.max_steps, stride=stride_for(env_fps(player.env), options.fps)
+    )
+
+
+def record_options(recipe: Recipe, loaded: Loaded, kind: str) -> RecordOptions:
+    """How the recipe records a checkpoint."""
+    video = recipe.video
+    clock = Clock(**loaded.info["clock"])
+    return RecordOptions(clock, (kind,), recipe.eval.seed, not video.sampled, video.clip_steps, video.fps)
+
+
+def record_missing(paths: RunPaths, recipe: Recipe, which: list[str]) -> list[Clip]:
+    """The run's films, with those of the named checkpoints added where there are none yet."""
+    found = scan(paths)
+    loaded = {name: load_checkpoint(paths, name, with_state=False) for name in which}
+    missing = {one.env_steps: (one, name) for name, one in reversed(loaded.items())}
+    missing = {steps: both for steps, both in missing.items() if steps not in {clip.env_steps for clip in found}}
+    if not missing:
+        return found
+    if why := why_no_film():
+        raise UserError(why)
+    player = open_filmed_player(recipe)
+    try:
+        for one, name in missing.values():
+            kind = {"best": "best", "last": "final"}.get(name, "checkpoint")
+            record_clip(paths, player, player.policy(one.policy), record_options(recipe, one, kind))
+    finally:
+        player.close()
+    return scan(paths)
+
+
+def export_table(paths: RunPaths, which: str, target: Path, *, seed: int | None, sampled: bool) -> int:
+    """Write the trace of one episode as CSV; how many steps it has."""
+    recipe = read_run_recipe(paths.recipe)
+    loaded = load_checkpoint(paths, which, with_state=False)
+    player = open_player(recipe)
+    try:
+        usual = record_options(recipe, loaded, "table")
+        options = replace(usual, seed=usual.seed if seed is None else seed, greedy=usual.greedy and not sampled)
+        episode = player.play(player.policy(loaded.policy), episode_options(player, options))
+    finally:
+        player.close()
+    write_export(target, to_csv(episode.rows))
+    return len(episode.rows)
+
+
+def write_export(target: Path, text: str) -> None:
+    """Write a file that the user named; UserError where that fails."""
+    try:
+        files.write_text(target, text)
+    except OSError as error:
+        raise UserError(f"cannot write '{target}': {error.strerror}") from error
 
 
 @dataclass(frozen=True)
 class Captions:
-    """What is written into a film: below the pictures, and inside the file."""
+    """Texts of a film: below the pictures, and in the file's metadata."""
 
     title: str
     about: dict[str, Any]
@@ -98,56 +157,63 @@ class Captions:
 
 
 def film_episode(
-    path: Path, stage: Stage, policy: Policy, shot: Shot, captions: Captions, finished: Any = lambda *_: None
-) -> Episode:
+    path: Path,
+    player: PolicyPlayer,
+    policy: Policy,
+    options: RecordOptions,
+    captions: Captions,
+    finished: Any = lambda *_: None,
+) -> EpisodeTrace:
     """Film one episode. `finished(episode, facts of the film)` is called before the film gets its name."""
-    camera = stage.env
+    camera = player.env
     assert isinstance(camera, Camera)
-    asked = wanted(stage, shot)
-    stride = asked.stride
-    fps = camera.fps / asked.stride
-    scene = Scene(camera, stage, captions)
+    chosen_episode = episode_options(player, options)
+    stride = chosen_episode.stride
+    fps = camera.fps / stride
+    frames = FilmFrames(camera, player, captions)
     with FilmWriter(path, fps, captions.about) as film:
 
-        def on_moment(moment: Moment) -> None:
-            if moment.step % stride == 0:
-                film.add(scene.take(moment))
+        def on_decision(decision: TraceDecision) -> None:
+            if decision.step % stride == 0:
+                film.add(frames.draw(decision))
 
-        episode = stage.play(policy, asked, on_moment)
-        last = scene.end(episode)
+        episode = player.play(policy, chosen_episode, on_decision)
+        last = frames.end(episode)
         for _ in range(max(1, round(END_SECONDS * fps))):
             film.add(last)
-        facts = {"fps": fps, "frames": film.frames, "stride": stride, "size": list(film.size), "picture": scene.place}
+        facts = {"fps": fps, "frames": film.frames, "stride": stride, "size": list(film.size), "picture": frames.place}
         finished(episode, facts)
     return episode
 
 
-class Scene:
-    """Pictures with captions, from a camera and what the policy thinks."""
+class FilmFrames:
+    """Draws the frames of a film: the camera's picture with a caption below."""
 
-    def __init__(self, camera: Camera, stage: Stage, captions: Captions) -> None:
+    def __init__(self, camera: Camera, player: PolicyPlayer, captions: Captions) -> None:
         self._camera = camera
-        self._stage = stage
+        self._player = player
         self._captions = captions
         self._overlay: Overlay | None = None
         self._bars: list[Bar] = []
         self._value = float("nan")
         self.place: list[int] = []  # of the env's picture in the film: left, top, width, height
 
-    def take(self, moment: Moment) -> Any:
-        """The env as it is now, and what is about to be done."""
-        stage = self._stage
-        self._bars = bars_of(stage.spaces.action, moment.action, moment.probabilities, stage.labels, moment.label)
-        self._value = moment.value
-        return self._drawn(self._camera.picture(), moment.step, moment.return_so_far)
+    def draw(self, decision: TraceDecision) -> Any:
+        """The frame of the env's current state and the decision made in it."""
+        player = self._player
+        self._bars = bars_of(
+            player.spaces.action, decision.action, decision.probabilities, player.labels, decision.label
+        )
+        self._value = decision.value
+        return self._captioned(self._camera.picture(), decision.step, decision.return_so_far)
 
-    def end(self, episode: Episode) -> Any:
-        """The last picture, with the whole return."""
+    def end(self, episode: EpisodeTrace) -> Any:
+        """The last frame, with the whole return."""
         cut = episode.ended == "cut" or self._camera.last is None
         picture = self._camera.picture() if cut else self._camera.last
-        return self._drawn(picture, len(episode.rows), episode.total)
+        return self._captioned(picture, len(episode.rows), episode.total)
 
-    def _drawn(self, picture: Any, step: int, total: float) -> Any:
+    def _captioned(self, picture: Any, step: int, total: float) -> Any:
         picture = enlarged(picture)
         height, width = picture.shape[:2]
         if self._overlay is None:

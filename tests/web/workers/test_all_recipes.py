@@ -5,11 +5,11 @@ import pytest
 from gymlab.campaigns.smoke.check_recipe import shrinking, what_to_install
 from gymlab.campaigns.smoke.choose import candidates
 from gymlab.core.errors import GymlabError
+from gymlab.media.episode_trace import LARGEST_ARRAY
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.runs.paths import RunPaths
 from gymlab.session.session import Options
 from gymlab.session.start import train
-from gymlab.web.workers.components import MOST
 from gymlab.web.workers.observation import value_at
 from gymlab.web.workers.policy_session import Session
 from gymlab.web.workers.step_table import Asked, Table, episode_text
@@ -35,7 +35,7 @@ def test_every_recipe_s_episode_is_told_step_by_step_and_can_be_asked_about(refe
     for part in facts["components"]:
         if part["kind"] in ("number", "choice"):
             assert isinstance(value_at(row["observation"], part["path"]), int | float)
-    assert len(facts["components"]) <= MOST * 4
+    assert len(facts["components"]) <= LARGEST_ARRAY * 4
     assert row["label"]
     assert row["value"] is not None
     told = session.what_if("e0", 0)

@@ -9,8 +9,8 @@ from gymlab.algorithms import rollout_batch
 from gymlab.core.errors import UserError
 from gymlab.core.types import Rollout
 from gymlab.experience import returns
-from gymlab.media import trace_returns
-from gymlab.media.html_page import read_table
+from gymlab.media import policy_player
+from gymlab.media.episode_trace import read_csv
 from gymlab.networks.distributions import Categorical
 from gymlab.web.workers.policy_session import Session
 from gymlab.web.workers.step_table import Asked
@@ -35,7 +35,7 @@ def network_and_policy(session):
 
 
 def test_returns_and_advantages_are_the_code_of_training():
-    assert trace_returns.returns is rollout_batch.returns is returns
+    assert policy_player.returns is rollout_batch.returns is returns
 
 
 def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
@@ -52,9 +52,10 @@ def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
         obs=obs, action=column("action", int), log_prob=column("log_prob", np.float32), successor=obs, last_obs=obs[-1],
         train_reward=column("learnt_reward", np.float32), **ends,
     )  # fmt: skip
-    batch = rollout_batch.gae_batch(network, (rollout,), cart.stage.judged.gamma, cart.stage.judged.lam)
+    settings = cart.stage.return_settings
+    batch = rollout_batch.gae_batch(network, (rollout,), settings.gamma, settings.lam)
     assert [row["gae"] for row in rows] == pytest.approx(np.asarray(batch.advantage).tolist(), abs=1e-5)
-    one_step = [r["learnt_reward"] + cart.stage.judged.gamma * n - r["value"]
+    one_step = [r["learnt_reward"] + settings.gamma * n - r["value"]
                 for r, n in zip(rows, [*(r["value"] for r in rows[1:]), 0.0], strict=True)]  # fmt: skip
     assert [row["td_error"] for row in rows] == pytest.approx(one_step, abs=1e-5)
 
@@ -108,7 +109,7 @@ def test_the_table_is_byte_for_byte_the_one_that_the_command_line_writes(made_ru
 
 
 def test_the_page_s_rows_are_those_of_the_csv(cart, episode):
-    written = read_table(cart._folder / "e0.csv")
+    written = read_csv(cart._folder / "e0.csv")
     assert [list(row) for row in written[:1]] == [list(row) for row in episode["rows"][:1]]
     assert written == [dict(row) for row in episode["rows"]]
 

@@ -131,20 +131,19 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
 def _played(paths: RunPaths, recipe: Recipe) -> int:
     """Watch the saved policy, drawn where the env can be drawn, without a screen."""
     from gymlab.media.camera import without_screen
-    from gymlab.media.episode_trace import Wanted
-    from gymlab.media.player import Pace, Show, open_env, watch
-    from gymlab.media.policy_player import open_stage
+    from gymlab.media.play_session import Pace, PlaySession, open_env, play_policy
+    from gymlab.media.policy_player import EpisodeOptions, open_player
     from gymlab.media.terminal_window import NoScreen
     from gymlab.runs.checkpoints import load_checkpoint
 
     without_screen()
     env = open_env(recipe)
     try:
-        stage = open_stage(recipe, lambda _: env)
+        stage = open_player(recipe, lambda _: env)
         policy = stage.policy(load_checkpoint(paths, "best", with_state=False).policy)
         steps = 0
-        with Show(env, NoScreen(), Pace(fps=1e6), recipe.name) as show:
-            for played in watch(show, stage, policy, Wanted(0, max_steps=STEPS_PLAYED), STEPS_PLAYED):
+        with PlaySession(env, NoScreen(), Pace(fps=1e6), recipe.name) as show:
+            for played in play_policy(show, stage, policy, EpisodeOptions(0, max_steps=STEPS_PLAYED), STEPS_PLAYED):
                 steps += played.length
                 if steps >= STEPS_PLAYED:
                     break

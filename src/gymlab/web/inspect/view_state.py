@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymlab.web.workers.client import Inspector, table_of
-from gymlab.web.workers.step_table import Row, Table
+from gymlab.web.workers.step_table import Table
+
+if TYPE_CHECKING:
+    from gymlab.media.episode_trace import TraceRecord
 
 Watcher = Callable[[], None]
 
@@ -57,7 +60,7 @@ class Looking:
         return len(self.table.rows) - 1 if self.table is not None else 0
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> TraceRecord | None:
         return self.table.rows[self.step] if self.table is not None and self.table.rows else None
 
     def address(self, kind: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Tree
-from gymlab.media.policy_player import Stage
+from gymlab.media.policy_player import PolicyPlayer
 from gymlab.networks.distributions import Gaussian
 from gymlab.training.state import Policy
 
@@ -30,7 +30,7 @@ class Attribution(NamedTuple):
 class Attributor:
     """Compiled once per session."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: PolicyPlayer) -> None:
         network = getattr(stage.agent.algorithm, "network", None)
         if network is None:
             raise UserError(f"{stage.recipe.algorithm.name} is not an actor-critic algorithm: it has no gradients here")
@@ -60,7 +60,7 @@ def _is_smooth(leaf: np.ndarray) -> bool:
     return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
 
 
-def _gradients_of(stage: Stage, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
+def _gradients_of(stage: PolicyPlayer, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
     def gradients(
         static: Any, policy: Policy, numbers: list[Array], given: list[Array], mask: Array | None, choice: Array
     ) -> tuple[list[Array], list[Array]]:

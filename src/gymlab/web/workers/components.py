@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium import spaces
 
+from gymlab.media.episode_trace import LARGEST_ARRAY
 from gymlab.networks.images import picture
-
-MOST = 64  # numbers of one array that are told one by one, as in the step table
 
 Kind = Literal["number", "choice", "picture", "many"]
 
@@ -57,7 +56,7 @@ def _parts(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Compo
 
 
 def _elements(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Component]:
-    if int(np.prod(space.shape)) > MOST:
+    if int(np.prod(space.shape)) > LARGEST_ARRAY:
         yield Component(path, name or "numbers", "many")
         return
     low, high = _bounds(space)

@@ -10,15 +10,14 @@ from gymnasium import spaces
 
 from gymlab.core.jax_keys import run_key
 from gymlab.core.types import Masked
-from gymlab.media.episode_trace import label_of
-from gymlab.media.policy_player import Stage
-from gymlab.media.trace_values import plain, short
+from gymlab.media.episode_trace import action_label, shortest_numbers, to_json
+from gymlab.media.policy_player import PolicyPlayer
 from gymlab.networks.heads import to_env
 from gymlab.session.predictor import batched
 from gymlab.training.state import Policy
 
 
-def what_if(stage: Stage, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
+def what_if(stage: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
     """The greedy action for an observation as the policy gets it (JSON or arrays), and what it is chosen by."""
     obs, _ = batched(stage.spaces.observation, as_arrays(stage.spaces.observation, observation))
     if mask is not None:
@@ -30,10 +29,10 @@ def what_if(stage: Stage, policy: Policy, observation: Any, mask: Any = None) ->
     action = to_env(stage.spaces.action, decision.action[:1])[0]
     choice = decision.action[0]
     return {
-        "action": plain(np.asarray(action)),
-        "label": label_of(choice if choice.ndim == 0 else np.asarray(action), stage.labels),
-        "probabilities": short(outlook["probabilities"][0]) if "probabilities" in outlook else [],
-        "spread": {n: plain(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
+        "action": to_json(np.asarray(action)),
+        "label": action_label(choice if choice.ndim == 0 else np.asarray(action), stage.labels),
+        "probabilities": shortest_numbers(outlook["probabilities"][0]) if "probabilities" in outlook else [],
+        "spread": {n: to_json(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
         "value": float(outlook["value"][0]) if "value" in outlook else None,
         "entropy": float(outlook["entropy"][0]) if "entropy" in outlook else None,
     }

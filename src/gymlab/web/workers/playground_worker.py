@@ -88,7 +88,7 @@ class Worker:
     def ask_episode(self, _: int, folder: str, seed: int) -> dict[str, Any]:
         """The policy as it is now, in the real env, as pictures."""
         from gymlab.media.camera import Camera
-        from gymlab.media.episode_trace import Wanted
+        from gymlab.media.policy_player import EpisodeOptions
         from gymlab.web.workers.album import Album
 
         assert self._trainer is not None
@@ -103,18 +103,18 @@ class Worker:
             if isinstance(stage.env, Camera):
                 files.append(album.add_env(moment.step, stage.env.picture()))
 
-        episode = stage.play(self._trainer.policy, Wanted(seed, max_steps=_MOST_STEPS), draw)
+        episode = stage.play(self._trainer.policy, EpisodeOptions(seed, max_steps=_MOST_STEPS), draw)
         return {"files": files, "return": episode.total, "length": len(episode.rows)}
 
     def _opened(self) -> Any:
-        from gymlab.media.player import open_env
-        from gymlab.media.policy_player import open_stage
+        from gymlab.media.play_session import open_env
+        from gymlab.media.policy_player import open_player
 
         assert self._trainer is not None
         if self._stage is None:
             recipe = self._trainer.parts.recipe
             env = open_env(recipe)
-            self._stage = open_stage(recipe, lambda _: env)
+            self._stage = open_player(recipe, lambda _: env)
         return self._stage
 
 

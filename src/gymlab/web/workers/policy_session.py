@@ -13,12 +13,10 @@ from gymnasium import spaces
 from gymlab.core.errors import UserError
 from gymlab.envs.wrappers.frame_stack import FrameStack
 from gymlab.media.camera import Camera
-from gymlab.media.episode_trace import Episode, Moment, as_json, to_csv
-from gymlab.media.export_page import shot_of
-from gymlab.media.player import open_env
-from gymlab.media.policy_player import open_stage
-from gymlab.media.record_episode import wanted
-from gymlab.media.trace_values import plain
+from gymlab.media.episode_trace import EpisodeTrace, TraceDecision, to_csv, to_json, to_record
+from gymlab.media.play_session import open_env
+from gymlab.media.policy_player import open_player
+from gymlab.media.record_episode import episode_options, record_options
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.checkpoints import Loaded, load_checkpoint, read_index, steps
 from gymlab.runs.paths import RunPaths
@@ -40,11 +38,11 @@ class Session:
         self._folder = folder
         self.recipe = read_run_recipe(paths.recipe)
         env = open_env(self.recipe)
-        self.stage = open_stage(self.recipe, lambda _: env)
+        self.stage = open_player(self.recipe, lambda _: env)
         stacks = [part.k for part in self.stage.actor.transforms if isinstance(part, FrameStack)]
         self._stack = int(stacks[0]) if len(stacks) == 1 else 1
         self._loaded: dict[str, Loaded] = {}
-        self._episodes: dict[str, tuple[Episode, str]] = {}  # by name, with the checkpoint
+        self._episodes: dict[str, tuple[EpisodeTrace, str]] = {}  # by name, with the checkpoint
         self._attributor: Attributor | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -66,8 +64,8 @@ class Session:
             "actions": _actions(self.stage.spaces.action),
             "components": [asdict(part) for part in components(space, labels, self._stack)],
             "raw": [asdict(part) for part in components(raw, labels)] if self.stage.actor.transforms else [],
-            "gamma": self.stage.judged.gamma,
-            "lambda": self.stage.judged.lam,
+            "gamma": self.stage.return_settings.gamma,
+            "lambda": self.stage.return_settings.lam,
             "pictures": isinstance(self.stage.env, Camera),
         }
 
@@ -80,21 +78,21 @@ class Session:
     def episode(self, asked: Asked, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
         """Play it; pictures and the CSV go into the folder under this name."""
         loaded = self.loaded(asked.checkpoint)
-        usual = shot_of(self.recipe, loaded, "table")
+        usual = record_options(self.recipe, loaded, "table")
         shot = replace(
             usual,
             seed=usual.seed if asked.seed is None else asked.seed,
             greedy=usual.greedy if asked.sampled is None else not asked.sampled,
             max_steps=asked.max_steps or usual.max_steps,
         )
-        how = wanted(self.stage, shot)._replace(forced=dict(asked.forced))
+        how = episode_options(self.stage, shot)._replace(forced=dict(asked.forced))
         scene = _Scene(self.stage.env, Album(self._folder, name, self.stage.spaces.observation, self._stack), on_step)
         episode = self.stage.play(self.stage.policy(loaded.policy), how, scene)
         scene.end(episode)
         self._episodes[name] = (episode, asked.checkpoint)
         (self._folder / f"{name}.csv").write_text(to_csv(episode.rows), encoding="utf-8")
         about = {"checkpoint": loaded.path.name, "seed": shot.seed, "sampled": not shot.greedy, "name": name}
-        return {"rows": [as_json(row) for row in episode.rows], "ended": episode.ended, **about, **scene.facts()}
+        return {"rows": [to_record(row) for row in episode.rows], "ended": episode.ended, **about, **scene.facts()}
 
     def forget(self, name: str) -> None:
         """An episode nobody looks at any more, with its pictures."""
@@ -116,7 +114,7 @@ class Session:
             action = action - int(self.stage.spaces.action.start)
         found = self._attributor(policy, row.observation, row.mask, action)
         album = Album(self._folder, name, self.stage.spaces.observation, self._stack)
-        told: dict[str, Any] = {"policy": plain(found.policy), "value": plain(found.value), "picture": ""}
+        told: dict[str, Any] = {"policy": to_json(found.policy), "value": to_json(found.value), "picture": ""}
         if album.shape is not None:
             drawn = grid(heated(album.tiles_of(row.observation), album.heat_of(found.policy)))
             told["picture"] = album.write(f"heat-{step:05d}", drawn)
@@ -162,7 +160,7 @@ class _Scene:
         self._seen_files: list[str] = []
         self._texts: list[str] = []
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: TraceDecision) -> None:
         if isinstance(self._env, Camera):
             self._env_files.append(self._album.add_env(moment.step, self._env.picture()))
         elif self._env.render_mode == "ansi":
@@ -172,7 +170,7 @@ class _Scene:
             self._seen_files.append(seen)
         self._on_step(moment.step + 1, moment.return_so_far)
 
-    def end(self, episode: Episode) -> None:
+    def end(self, episode: EpisodeTrace) -> None:
         """The last picture: how it ended."""
         if isinstance(self._env, Camera):
             kept = self._env.last if episode.ended != "cut" else None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Row = Mapping[str, Any]  # by column of `gymlab.media.episode_trace`
+if TYPE_CHECKING:
+    from gymlab.media.episode_trace import TraceRecord
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Asked:
 class Table:
     """One episode."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TraceRecord]
     ended: str  # terminated, truncated or cut
     checkpoint: str
     seed: int
@@ -98,7 +99,7 @@ def _standing_out(table: Table, most: int) -> list[int]:
     return sorted(found)
 
 
-def _told(row: Row) -> str:
+def _told(row: TraceRecord) -> str:
     numbers = ("reward", "return_so_far", "value", "advantage", "td_error", "entropy", "probability")
     told = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
     return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(told)}"

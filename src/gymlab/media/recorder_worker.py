@@ -1,6 +1,6 @@
-"""The process that films a run while it trains: `python -m gymlab.media.recorder`, started by `features.video`.
+"""Recorder process, which films a run while it trains: `python -m gymlab.media.recorder_worker`, from `features.video`.
 
-It reads one JSON line per policy and answers each with one. It ends when its standard input does.
+It reads one JSON line per policy, writes one JSON line in reply, and exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from typing import IO, Any
 
 
 def main() -> None:
-    """Serve until the parent is gone, behind everyone else who wants the processors."""
+    """Serve until the parent exits, at low priority (`nice 10`)."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what envs print must not end up among the answers
-    asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
-    opening = asked.get()
+    os.dup2(2, 1)  # envs may print: keep that out of the replies
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    opening = requests.get()
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
     with contextlib.suppress(BrokenPipeError):
-        _serve(opening, asked, answers)
+        _serve(opening, requests, answers)
 
 
-def _listen(asked: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     for line in sys.stdin:
-        asked.put(json.loads(line))
-    os._exit(1)  # the parent is gone: a film half written under a temporary name is swept up by the next one
+        requests.put(json.loads(line))
+    os._exit(1)  # the parent has exited; the next recorder removes the temporary file of an unfinished film
 
 
-def _serve(opening: dict[str, Any], asked: queue.SimpleQueue[dict[str, Any]], answers: IO[str]) -> None:
+def _serve(opening: dict[str, Any], requests: queue.SimpleQueue[dict[str, Any]], answers: IO[str]) -> None:
     def answer(**fields: Any) -> None:
         answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
     try:
-        camera = _Camera(opening)
-        if camera.note:
-            answer(note=camera.note)
+        recorder = _RunRecorder(opening)
+        if recorder.note:
+            answer(note=recorder.note)
     except Exception as error:
-        answer(over=_told(error))
+        answer(over=_error_message(error))
         return
     while True:
-        task = asked.get()
+        task = requests.get()
         try:
-            answer(film=camera.film(task))
+            answer(film=recorder.film(task))
         except Exception as error:
-            answer(failed=_told(error))
+            answer(failed=_error_message(error))
 
 
-def _told(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     from gymlab.core.errors import GymlabError
 
     if isinstance(error, GymlabError):
@@ -68,14 +68,14 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-class _Camera:
-    """Films policies of one run; where that cannot be, it still writes their tables."""
+class _RunRecorder:
+    """Films policies of one run; if the env cannot be filmed, it writes their traces only."""
 
     def __init__(self, opening: dict[str, Any]) -> None:
         from gymlab.core.errors import UserError
         from gymlab.media.camera import why_no_film
-        from gymlab.media.policy_player import open_stage
-        from gymlab.media.record_episode import filmed_stage
+        from gymlab.media.policy_player import open_player
+        from gymlab.media.record_episode import open_filmed_player
         from gymlab.recipes.resolve import read_run_recipe
         from gymlab.runs.paths import RunPaths
 
@@ -85,20 +85,20 @@ class _Camera:
         recipe = read_run_recipe(self._paths.recipe)
         if not self.note:
             try:
-                self._stage = filmed_stage(recipe)
+                self._player = open_filmed_player(recipe)
                 return
             except UserError as error:
                 self.note = str(error)
-        self._stage = open_stage(recipe)
+        self._player = open_player(recipe)
 
     def film(self, task: dict[str, Any]) -> str | None:
-        """Film a policy; the film's name, if there is one."""
+        """Film a policy; the film's name, or None if only the trace was written."""
         from gymlab.core.clock import Clock
-        from gymlab.media.record_episode import Shot, record_clip, record_table
+        from gymlab.media.record_episode import RecordOptions, record_clip, record_trace
         from gymlab.runs import files, tensors
 
-        policy = self._stage.policy(tensors.decode(files.read_bytes(Path(task["policy"]))))
-        shot = Shot(
+        policy = self._player.policy(tensors.decode(files.read_bytes(Path(task["policy"]))))
+        options = RecordOptions(
             Clock(**task["clock"]),
             tuple(task["kinds"]),
             self._opening["seed"],
@@ -107,9 +107,9 @@ class _Camera:
             fps=self._opening["fps"],
         )
         if self.note:
-            record_table(self._paths, self._stage, policy, shot)
+            record_trace(self._paths, self._player, policy, options)
             return None
-        return record_clip(self._paths, self._stage, policy, shot).path.name
+        return record_clip(self._paths, self._player, policy, options).path.name
 
 
 if __name__ == "__main__":

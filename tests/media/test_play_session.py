@@ -1,4 +1,4 @@
-"""Playing: keys from action names, a terminal that shows and listens, a film of what was seen."""
+"""`gymlab play`: key bindings, the terminal window, and recording."""
 
 import os
 import pty
@@ -17,12 +17,12 @@ from gymnasium import spaces
 from gymlab.core.errors import UserError
 from gymlab.media.action_keys import keys_for
 from gymlab.media.terminal_window import half_blocks, shrunk, split_keys
-from gymlab.media.writer import read_frames
+from gymlab.media.video_file import read_frames
 from tests.running import environment
 from tests.waiting import wait_until
 
 
-def test_keys_come_from_the_names_of_actions():
+def test_action_keys_follow_action_names():
     cart = keys_for(spaces.Discrete(2), ("left", "right"), 50)
     assert (cart.actions["left"], cart.actions["right"], cart.actions["1"]) == (0, 1, 1)
     assert cart.idle is None  # the last key is held
@@ -42,7 +42,7 @@ def test_keys_come_from_the_names_of_actions():
         keys_for(spaces.MultiBinary(3), (), 30)
 
 
-def test_terminal_keys_are_told_apart_even_when_they_arrive_in_pieces():
+def test_terminal_key_sequences_are_parsed_across_reads():
     assert split_keys("a\x1b[C\x1bOD q\n") == (["a", "right", "left", "space", "q", "enter"], "")
     assert split_keys("d\x1b[") == (["d"], "\x1b[")
 
@@ -65,12 +65,12 @@ def test_random_play_is_filmed(cli):
     assert len(list(read_frames(cli.folder / "lake.mp4"))) == length
 
 
-def test_a_runs_policy_plays(solved_run, cli):
+def test_play_reports_the_return_of_a_runs_policy(solved_run, cli):
     done = cli("play", solved_run.root, "--fps", "10000")
     assert done.out.strip() == "episode 0: return 500 in 500 steps (truncated)"
 
 
-def test_what_is_neither_run_nor_recipe_is_told(cli):
+def test_play_of_an_unknown_name_suggests_the_nearest(cli):
     done = cli("play", "CartPol-v1")
     assert done.code == 2
     assert "CartPole-v1" in done.err
@@ -128,7 +128,7 @@ def test_keys_sent_through_tmux_move_the_cart(key, sign, tmp_path):
     assert 8 < sign * (after - before) < 60
 
 
-def _read_until(terminal, wanted, seconds):
+def _read_until(terminal, text, seconds):
     seen, deadline = "", time.monotonic() + seconds
     while time.monotonic() < deadline:
         ready, _, _ = select.select([terminal], [], [], 0.1)
@@ -137,6 +137,6 @@ def _read_until(terminal, wanted, seconds):
                 seen += os.read(terminal, 65536).decode(errors="replace")
             except OSError:  # the other end is closed
                 break
-            if wanted in seen:
+            if text in seen:
                 return seen
-    raise AssertionError(f"{wanted!r} did not come: {seen[-2000:]!r}")
+    raise AssertionError(f"{text!r} did not come: {seen[-2000:]!r}")

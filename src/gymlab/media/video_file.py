@@ -1,4 +1,4 @@
-"""H.264 films that are whole or absent, whenever the process that writes one dies."""
+"""Video files (H.264 in MP4): written atomically with metadata, and read back frame by frame."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, Self
 import numpy as np
 
 from gymlab.core.errors import UserError
-from gymlab.media.camera import EXTRA
+from gymlab.media.camera import INSTALL_HINT
 from gymlab.runs import files, platform
 
-_KEY_SECONDS = 0.5  # between pictures that can be jumped to
+_KEY_SECONDS = 0.5  # between key frames
 
 
 class FilmWriter:
     """`with FilmWriter(path, fps) as film: film.add(picture)`; the file appears when the block ends well.
 
-    `about` is kept inside the film as JSON, for those who find it without its sidecar.
+    `about` is stored in the file's metadata as JSON, for readers without its sidecar.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class FilmWriter:
         try:
             import av
         except ImportError as error:
-            raise UserError(EXTRA) from error
+            raise UserError(INSTALL_HINT) from error
         self._av = av
         self.fps = fps
         self.frames = 0
@@ -40,7 +40,7 @@ class FilmWriter:
         self._options = {"crf": str(crf), "preset": preset}
         self.size = (0, 0)  # width, height
         self._path = path
-        # Not files.atomic: moving the index to the front needs a name to read the file again by.
+        # Not files.atomic: `faststart` reopens the file by its name.
         self._temp = path.with_name(f".{path.name}{files.TEMP_MARK}{os.getpid()}-{secrets.token_hex(4)}")
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class FilmWriter:
 
 
 def _fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
-    """The picture at the film's size: its edge repeated, or cut off."""
+    """The picture padded (edge repeated) or cropped to the film's size."""
     picture = picture[:height, :width]
     down = height - picture.shape[0]
     right = width - picture.shape[1]
@@ -102,12 +102,12 @@ def _fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What a film says of itself."""
+    """The metadata of a film."""
     import av
 
     with av.open(str(path)) as container:
-        told: dict[str, Any] = json.loads(container.metadata.get("comment", "{}"))
-        return told
+        about: dict[str, Any] = json.loads(container.metadata.get("comment", "{}"))
+        return about
 
 
 def read_frames(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Watching or playing an env: by a run's policy, at random, or with the keyboard."""
+"""Play session (`gymlab play`): an env on a screen, played by a policy, at random or by keyboard."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gymlab.core.rng import episode_seed, generator
 from gymlab.envs.make import Env, import_all, make_env
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrapper_stacks import evaluation_settings
-from gymlab.media.action_keys import Keys, keys_for, named
+from gymlab.media.action_keys import ActionKeys, arrow_of, keys_for
 from gymlab.media.camera import DEFAULT_FPS, Camera, enlarged, make_filmed
-from gymlab.media.episode_trace import Moment, Wanted, label_of
+from gymlab.media.episode_trace import TraceDecision, action_label
 from gymlab.media.overlay import Caption, Overlay, bars_of
-from gymlab.media.policy_player import Stage, action_labels
-from gymlab.media.writer import FilmWriter
+from gymlab.media.policy_player import EpisodeOptions, PolicyPlayer, action_labels
+from gymlab.media.video_file import FilmWriter
 from gymlab.recipes.schema import Recipe
 from gymlab.training.state import Policy
 
@@ -37,12 +37,12 @@ class Screen(Protocol):
 
 
 class Quit(Exception):
-    """Whoever watches has seen enough."""
+    """The user pressed q or escape."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast steps follow each other."""
+    """The speed of steps."""
 
     fps: float | None = None  # None: the env's own
     slow: float = 1.0  # times slower
@@ -53,14 +53,16 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayResult:
+    """An episode that was played."""
+
     total: float
     length: int
     ended: str
 
 
-class Show:
-    """One sitting: what is seen is also written to a film, if one is wanted."""
+class PlaySession:
+    """Shows an env on a screen at a pace, reads keys, and optionally records a film."""
 
     def __init__(self, env: Env, screen: Screen, pace: Pace, title: str, record: Path | None = None) -> None:
         self.env = env
@@ -75,7 +77,7 @@ class Show:
         self._overlay: Overlay | None = None
         self._due = time.monotonic()
 
-    def __enter__(self) -> Show:
+    def __enter__(self) -> PlaySession:
         self._leaving = ExitStack()
         if self._record is not None:
             if not isinstance(self.env, Camera):
@@ -87,38 +89,38 @@ class Show:
         if raised[0] is not None and issubclass(raised[0], Quit):
             raised = (None, None, None)
         if self._film is not None and not self._film.frames:
-            self._film.add(self.look())
+            self._film.add(self.picture())
         self._leaving.__exit__(*raised)
 
-    def look(self) -> Any:
-        """A picture of the env or, where it has none, what it says of itself."""
+    def picture(self) -> Any:
+        """A picture of the env, or its text rendering."""
         if isinstance(self.env, Camera):
             return self.env.picture()
         drawn: Any = self.env.render() if self.env.render_mode == "ansi" else ""
         return drawn if isinstance(drawn, str) else "\n".join(map(str, drawn))
 
-    def moment(self, moment: Moment, *, wait: bool = True) -> list[str]:
-        """Show a decision before it is carried out; the keys that were pressed until it is time for it."""
-        picture = self.look()
-        value = "" if np.isnan(moment.value) else f" · value {moment.value:.3g}"
-        where = f"step {moment.step} · return {moment.return_so_far:.5g}{value} · {moment.label}"
+    def show(self, decision: TraceDecision, *, wait: bool = True) -> list[str]:
+        """Show a decision before it is carried out; the keys pressed until its time has come."""
+        picture = self.picture()
+        value = "" if np.isnan(decision.value) else f" · value {decision.value:.3g}"
+        where = f"step {decision.step} · return {decision.return_so_far:.5g}{value} · {decision.label}"
         keys = " · ".join(filter(None, [self.help, "p pause", "n next step", "q quit"]))
         self.screen.show(picture, [f"{self.title} · {where}", keys], now=self._paused)
         if self._film is not None:
-            self._film.add(self._captioned(picture, moment))
+            self._film.add(self._captioned(picture, decision))
         return self._pass_time() if wait else []
 
     def _pass_time(self) -> list[str]:
         self._due = max(self._due + self.pace.seconds(self.env_fps), time.monotonic() - 0.5)
-        pressed = self._heard(max(0.0, self._due - time.monotonic()))
+        pressed = self._read_keys(max(0.0, self._due - time.monotonic()))
         while (left := self._due - time.monotonic()) > 0.001 and not self._paused:
-            pressed += self._heard(left)
+            pressed += self._read_keys(left)
             if not self._live:
                 break
         while self._paused:
-            keys = self._heard(0.1)
+            keys = self._read_keys(0.1)
             pressed += keys
-            if NEXT in keys or "enter" in keys or "space" in keys or any(named(key) in ARROW_KEYS for key in keys):
+            if NEXT in keys or "enter" in keys or "space" in keys or any(arrow_of(key) in ARROW_KEYS for key in keys):
                 break
             if not self._live:
                 break
@@ -130,7 +132,7 @@ class Show:
 
         return not isinstance(self.screen, NoScreen)
 
-    def _heard(self, seconds: float) -> list[str]:
+    def _read_keys(self, seconds: float) -> list[str]:
         keys = self.screen.keys(seconds)
         if any(key in QUIT for key in keys):
             raise Quit
@@ -139,29 +141,31 @@ class Show:
             self._due = time.monotonic()
         return keys
 
-    def wait_for_key(self, wanted: dict[str, Any]) -> str:
-        """The first key that means something."""
+    def wait_for_key(self, bindings: dict[str, Any]) -> str:
+        """The first key that has a binding."""
         while True:
-            for key in self._heard(0.2):
-                if named(key) in wanted:
+            for key in self._read_keys(0.2):
+                if arrow_of(key) in bindings:
                     self._due = time.monotonic()
-                    return named(key)
+                    return arrow_of(key)
             if not self._live:
                 raise UserError("--policy user needs a terminal or a window to read keys from")
 
-    def _captioned(self, picture: np.ndarray, moment: Moment) -> np.ndarray:
+    def _captioned(self, picture: np.ndarray, decision: TraceDecision) -> np.ndarray:
         picture = enlarged(picture)
         if self._overlay is None:
             self._overlay = Overlay(picture.shape[1])
-        bars = bars_of(self.env.action_space, moment.action, moment.probabilities, (), moment.label)
-        return self._overlay.below(picture, Caption(moment.step, moment.return_so_far, moment.value, bars, self.title))
+        bars = bars_of(self.env.action_space, decision.action, decision.probabilities, (), decision.label)
+        return self._overlay.below(
+            picture, Caption(decision.step, decision.return_so_far, decision.value, bars, self.title)
+        )
 
 
 ARROW_KEYS = ("left", "right", "up", "down")
 
 
 def open_env(recipe: Recipe) -> Env:
-    """The env with pictures, or with text, or at least with numbers."""
+    """The env with pictures, or else with text, or else without rendering."""
     settings = evaluation_settings(recipe.env)
     import_all(recipe.imports)
     try:
@@ -171,66 +175,68 @@ def open_env(recipe: Recipe) -> Env:
 
 
 def _with_text(settings: EnvSettings) -> Env:
-    plain = make_env(settings)
-    if "ansi" not in (plain.metadata.get("render_modes") or ()):
-        return plain
-    plain.close()
+    unrendered = make_env(settings)
+    if "ansi" not in (unrendered.metadata.get("render_modes") or ()):
+        return unrendered
+    unrendered.close()
     return make_env(settings, render_mode="ansi")
 
 
-def watch(show: Show, stage: Stage, policy: Policy, wanted: Wanted, episodes: int) -> Iterator[Played]:
-    """A run's policy plays."""
+def play_policy(
+    session: PlaySession, player: PolicyPlayer, policy: Policy, options: EpisodeOptions, episodes: int
+) -> Iterator[PlayResult]:
+    """Episodes of a run's policy."""
+
+    def show(decision: TraceDecision) -> None:
+        session.show(decision)  # keys do not change what a policy does
+
     for number in range(episodes):
-        episode = stage.play(policy, wanted, lambda moment: ignore(show.moment(moment)), episode=number)
-        yield Played(episode.total, len(episode.rows), episode.ended)
+        episode = player.play(policy, options, show, episode=number)
+        yield PlayResult(episode.total, len(episode.rows), episode.ended)
 
 
-def ignore(_: object) -> None:
-    """Keys mean nothing to a policy."""
+def play_by_hand(session: PlaySession, recipe: Recipe, seed: int, episodes: int) -> Iterator[PlayResult]:
+    """Episodes with actions from the keyboard."""
+    space = session.env.action_space
+    labels = action_labels(space, recipe.env.actions, session.env)
+    keys = keys_for(space, labels, session.env_fps)
+    session.help = keys.help
+    yield from _play(session, labels, _KeyboardPolicy(session, keys), seed, episodes)
 
 
-def by_hand(show: Show, recipe: Recipe, seed: int, episodes: int) -> Iterator[Played]:
-    """The keyboard plays."""
-    space = show.env.action_space
-    labels = action_labels(space, recipe.env.actions, show.env)
-    keys = keys_for(space, labels, show.env_fps)
-    show.help = keys.help
-    yield from _play(show, labels, _Hand(show, keys), seed, episodes)
-
-
-def at_random(show: Show, recipe: Recipe, seed: int, episodes: int) -> Iterator[Played]:
-    """Chance plays."""
-    space = show.env.action_space
-    labels = action_labels(space, recipe.env.actions, show.env)
+def play_at_random(session: PlaySession, recipe: Recipe, seed: int, episodes: int) -> Iterator[PlayResult]:
+    """Episodes with random actions."""
+    space = session.env.action_space
+    labels = action_labels(space, recipe.env.actions, session.env)
     space.seed(int(generator(seed, "random play").integers(2**31)))
 
-    def choose(moment: Callable[[Any], Moment]) -> Any:
+    def choose(decision: Callable[[Any], TraceDecision]) -> Any:
         action = space.sample()
-        show.moment(moment(action))
+        session.show(decision(action))
         return action
 
-    yield from _play(show, labels, choose, seed, episodes)
+    yield from _play(session, labels, choose, seed, episodes)
 
 
-class _Hand:
-    """The action of the key pressed last."""
+class _KeyboardPolicy:
+    """Chooses the action of the key pressed last."""
 
-    def __init__(self, show: Show, keys: Keys) -> None:
-        self._show = show
+    def __init__(self, session: PlaySession, keys: ActionKeys) -> None:
+        self._session = session
         self._keys = keys
         self._held = keys.idle
 
-    def __call__(self, moment: Callable[[Any], Moment]) -> Any:
+    def __call__(self, decide: Callable[[Any], TraceDecision]) -> Any:
         keys = self._keys
-        shown = moment(self._held)
-        if shown.step == 0:  # a new episode is not lost to the key that ended the last one
+        decision = decide(self._held)
+        if decision.step == 0:  # the key held at the end of the last episode does not act in the next
             self._held = keys.idle
-            shown = moment(keys.idle)
+            decision = decide(keys.idle)
         if keys.turns or self._held is None:
-            self._show.moment(shown, wait=False)
-            self._held = keys.actions[self._show.wait_for_key(keys.actions)]
+            self._session.show(decision, wait=False)
+            self._held = keys.actions[self._session.wait_for_key(keys.actions)]
             return self._held
-        pressed = [named(key) for key in self._show.moment(shown) if named(key) in keys.actions]
+        pressed = [arrow_of(key) for key in self._session.show(decision) if arrow_of(key) in keys.actions]
         if pressed:
             self._held = keys.actions[pressed[-1]]
         elif keys.idle is not None:
@@ -239,9 +245,13 @@ class _Hand:
 
 
 def _play(
-    show: Show, labels: tuple[str, ...], choose: Callable[[Callable[[Any], Moment]], Any], seed: int, episodes: int
-) -> Iterator[Played]:
-    env = show.env
+    session: PlaySession,
+    labels: tuple[str, ...],
+    choose: Callable[[Callable[[Any], TraceDecision]], Any],
+    seed: int,
+    episodes: int,
+) -> Iterator[PlayResult]:
+    env = session.env
     start = int(getattr(env.action_space, "start", 0)) if labels and hasattr(env.action_space, "n") else 0
     for number in range(episodes):
         obs, _ = env.reset(seed=episode_seed(seed, 0, number, evaluation=True))
@@ -250,15 +260,17 @@ def _play(
         ended = ""
         while not ended:
 
-            def moment(action: Any, obs: Any = obs, step: int = step, total: float = total) -> Moment:
-                given = np.asarray(0 if action is None else action)
+            def decision(action: Any, obs: Any = obs, step: int = step, total: float = total) -> TraceDecision:
+                array = np.asarray(0 if action is None else action)
                 label = (
-                    "press a key" if action is None else label_of(given - start if given.ndim == 0 else given, labels)
+                    "press a key"
+                    if action is None
+                    else action_label(array - start if array.ndim == 0 else array, labels)
                 )
-                return Moment(step, obs, given, label, float("nan"), (), float("nan"), total)
+                return TraceDecision(step, obs, array, label, float("nan"), (), float("nan"), total)
 
-            obs, reward, terminated, truncated, _ = env.step(choose(moment))
+            obs, reward, terminated, truncated, _ = env.step(choose(decision))
             total = total + float(reward)
             step = step + 1
             ended = "terminated" if terminated else "truncated" if truncated else ""
-        yield Played(total, step, ended)
+        yield PlayResult(total, step, ended)
