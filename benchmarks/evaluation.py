@@ -28,7 +28,7 @@ KINDS = {"without": ["eval.every=100%"], "with": ["eval.mode=async", "eval.every
 
 def train(recipe: str, budget: int, kind: str) -> dict[str, float]:
     """One run: its speed from its first row to its last, what it waited, and the CPU time of all its processes."""
-    from gymlab.runs.metrics import MetricsReader
+    from gymlab.runs.metrics_reader import MetricsReader
     from gymlab.runs.paths import RunPaths
 
     with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,7 @@ class Run:
     def __init__(self, engine: str, kind: str, folder: Path) -> None:
         from gymlab.core.clock import Clock
         from gymlab.recipes.resolve import resolve
-        from gymlab.runs.metrics import MetricsWriter
+        from gymlab.runs.metrics_writer import MetricsWriter
         from gymlab.session.build import build
 
         settings = [f"engine={engine}", f"metrics.statistics={kind}", "budget=100M", "eval.every=100%"]

@@ -22,7 +22,7 @@ from PIL import Image
 
 from gymlab.metrics.catalogue import metric, written
 from gymlab.reports.plots_png import Panel, draw, drowned
-from gymlab.runs.curves import Curve, CurveReader
+from gymlab.runs.metrics_reader import Curve, CurveReader
 from gymlab.terminal.plots import sparkline
 
 ROOT = Path(__file__).resolve().parent.parent

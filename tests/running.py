@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 
 ROOT = Path(__file__).parent.parent

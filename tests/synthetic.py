@@ -6,7 +6,7 @@ from pathlib import Path
 from gymlab.core.clock import Clock
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import read_facts
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.store import RunStore
 

@@ -18,7 +18,7 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.groups import read_group, unfinished
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status

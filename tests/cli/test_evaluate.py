@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from tests.running import gymlab
 

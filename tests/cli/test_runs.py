@@ -19,7 +19,7 @@ from gymlab.cli.runs import app
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError, UserError
 from gymlab.runs.checkpoints import save_checkpoint
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.store import RunStore
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.metrics.catalogue import METRICS
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.store import RunStore
 from tests.synthetic import RECIPE, make_run
 

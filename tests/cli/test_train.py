@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gymlab.runs.checkpoints import load_checkpoint, steps
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, metric_rows
 

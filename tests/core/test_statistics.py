@@ -13,7 +13,7 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
     assert iqm([10, 0, 0, 0, 5]) == pytest.approx(5 / 3)  # one cut from each end of 0 0 0 5 10
     assert iqm([3.0]) == 3.0
     assert iqm([[4, 1, 3, 2], [8, 8, 0, 8]]).tolist() == [2.5, 8.0]
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="at least one number"):
         iqm([])
 
 

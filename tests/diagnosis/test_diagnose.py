@@ -20,7 +20,7 @@ from gymlab.diagnosis.unusual_settings import RANGES, unusual
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.resolve import resolve
 from gymlab.runs import files
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from tests.synthetic import make_run
 
 ROOT = Path(__file__).parent.parent.parent

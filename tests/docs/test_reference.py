@@ -14,7 +14,7 @@ from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.cli.main import app
 from gymlab.metrics.catalogue import METRICS, check_names, declared
 from gymlab.recipes.resolve import resolve
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.session.build import build
 from gymlab.session.session import Options
 from gymlab.session.start import train

@@ -10,7 +10,7 @@ import pytest
 
 from gymlab.runs.checkpoints import load_checkpoint, read_index
 from gymlab.runs.manifest import read_manifest
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.score_runs import load_run

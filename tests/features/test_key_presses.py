@@ -11,7 +11,7 @@ import pytest
 from gymlab.features.key_presses import Keys, keys_in, make_keys
 from gymlab.recipes.resolve import resolve
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.session import Options

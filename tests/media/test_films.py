@@ -23,7 +23,7 @@ from gymlab.media.video_file import FilmWriter, read_about, read_frames
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs import files, films
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.session.evaluator.parts import open_scorer
 from gymlab.training.events import Checkpointed, Ended, Started

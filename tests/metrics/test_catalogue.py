@@ -27,7 +27,7 @@ from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.keys import names as setting_names
 from gymlab.recipes.resolve import resolve
 from gymlab.reports.report import context_of
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.session.session import Options
 from gymlab.session.start import train
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gymlab.reports.plots_png import Panel, draw, drowned
-from gymlab.runs.curves import make_curve
+from gymlab.runs.metrics_reader import make_curve
 
 
 def curve(*values):

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.types import Histogram
 from gymlab.runs import failpoints
-from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.metrics_writer import MetricsWriter
 
 
 def row(update: int, **metrics: float | None) -> dict[str, float | None]:
@@ -173,19 +174,6 @@ def test_csv_values_equal_the_stored_ones(path: Path, writer: MetricsWriter, tmp
     np.testing.assert_equal(back, stored)
 
 
-def test_thinning_keeps_the_ends_and_every_evaluation(path: Path, writer: MetricsWriter) -> None:
-    writer.append(row(update, dense=float(update)) for update in range(1, 1001))
-    for update in (333, 666, 1000):
-        writer.amend(update, {"eval/return": float(update)})
-    writer.commit()
-    with MetricsReader(path) as reader:
-        read = reader.read(max_points=50)
-    assert 50 <= len(read["dense"]) <= 53
-    assert (read["dense"][0], read["dense"][-1]) == (1, 1000)
-    evaluated = read["eval/return"]
-    np.testing.assert_array_equal(evaluated[~np.isnan(evaluated)], [333, 666, 1000])
-
-
 def test_unknown_metrics_are_named(path: Path, writer: MetricsWriter) -> None:
     writer.append([row(1, roll__return_mean=1.0)])
     writer.commit()
@@ -253,7 +241,7 @@ def test_a_full_disk_loses_nothing_that_can_be_written_later(
 
 
 def test_rows_become_visible_by_themselves(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gymlab.runs.metrics._COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr("gymlab.runs.metrics_writer._COMMIT_SECONDS", -1.0)
     writer = MetricsWriter(path)
     writer.append([row(1)])
     with MetricsReader(path) as reader:

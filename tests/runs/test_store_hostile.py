@@ -136,7 +136,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.runs import checkpoints, selection, store
 from gymlab.runs.checkpoint_folder import _sealed
 from gymlab.runs.files import sha256
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.registry import Registry, summarize
 from gymlab.runs.status import read_status
 import safetensors.numpy  # imported late otherwise, which runs code

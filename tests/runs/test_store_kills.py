@@ -15,7 +15,8 @@ import pytest
 from gymlab.runs import checkpoints
 from gymlab.runs.checkpoints import Loaded, load_checkpoint
 from gymlab.runs.failpoints import METRIC_FAILPOINTS, SAVE_FAILPOINTS
-from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.store import RunStore
 
@@ -25,7 +26,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 import numpy as np
 from gymlab.runs.checkpoints import save_checkpoint
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 
 def save(paths, step, *kinds, keep=2, version=0):

@@ -17,7 +17,7 @@ import pytest
 
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.locks import RunLocked, lock_holder
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
@@ -57,7 +57,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from gymlab.runs.checkpoints import save_checkpoint
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 paths = RunPaths(Path(sys.argv[1]))
 writer = MetricsWriter(paths.metrics)

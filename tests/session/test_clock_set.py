@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gymlab.runs.locks import RunLocked, lock_holder
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.store import RunStore

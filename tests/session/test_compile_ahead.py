@@ -8,7 +8,7 @@ import pytest
 
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.recipes.resolve import resolve
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.session.build import build
 from gymlab.session.session import Options

@@ -3,7 +3,7 @@
 import json
 
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 
 MY_PPO = '''

@@ -9,8 +9,8 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.reports import plots_png
-from gymlab.runs.curves import CurveReader, make_curve, smoothed
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_reader import CurveReader, make_curve, smooth_curve
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.terminal.plots import Frame, Line, plot, sparkline, tick_label, ticks
 from tests.synthetic import facts_of, make_run
 
@@ -94,8 +94,8 @@ def test_a_curve_keeps_mean_and_extremes_and_counts_what_is_no_number():
 def test_smoothing_is_a_mean_over_a_share_of_the_axis():
     curve = make_curve("m", "updates", np.arange(11.0), np.array([0.0] * 5 + [11.0] + [0.0] * 5))
     # A window of 0.4 * 10 = 4 updates holds two neighbours on either side: 11 / 5.
-    assert smoothed(curve, 0.4).y.tolist() == pytest.approx([0, 0, 0, 2.2, 2.2, 2.2, 2.2, 2.2, 0, 0, 0])
-    assert smoothed(curve, 0.0) is curve
+    assert smooth_curve(curve, 0.4).y.tolist() == pytest.approx([0, 0, 0, 2.2, 2.2, 2.2, 2.2, 2.2, 0, 0, 0])
+    assert smooth_curve(curve, 0.0) is curve
 
 
 def test_a_long_run_is_sampled_but_its_evaluations_are_not(tmp_path):

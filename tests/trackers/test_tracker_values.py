@@ -16,7 +16,7 @@ from gymlab.features.console import snapshot
 from gymlab.features.console.layout import Choice, frame
 from gymlab.features.console.view import View
 from gymlab.recipes.resolve import resolve
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.session.session import Options
 from gymlab.session.start import train

@@ -16,8 +16,8 @@ from gymlab.metrics.catalogue import METRICS
 from gymlab.recipes.resolve import resolve
 from gymlab.recipes.write import dump_recipe
 from gymlab.runs import files
-from gymlab.runs.metric_rows import rows_after, update_at
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_reader import rows_after, update_at
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.trackers import follow, wandb_sink
 from gymlab.trackers.assemble import Trackers, choose_trackers, copy_run, make_tracker

@@ -12,7 +12,7 @@ from gymlab.core.types import Rollout
 from gymlab.recipes.resolve import resolve
 from gymlab.reports.fault_bundle import bundles, read_bundle
 from gymlab.runs.checkpoints import load_checkpoint, steps
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.build import build

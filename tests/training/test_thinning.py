@@ -13,7 +13,8 @@ from gymlab.core.types import Histogram
 from gymlab.features.machine_metrics import Measure
 from gymlab.features.record import Record
 from gymlab.recipes.schema import MetricsSettings
-from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.session.metric_schedule import MOST_ROWS, updates_per_row
 from gymlab.training.events import (
     Checkpointed,

@@ -11,7 +11,7 @@ from gymlab.recipes.keys import read_settings
 from gymlab.recipes.resolve import resolve
 from gymlab.reports.run_facts import read_facts
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.session.build import build
 from gymlab.session.session import Options

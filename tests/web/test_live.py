@@ -8,7 +8,7 @@ import pytest
 
 from gymlab.core.errors import RunError
 from gymlab.runs import steering
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from tests.running import metric_rows, start

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gymlab.core.clock import Clock
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from tests.running import environment, start
 from tests.synthetic import make_run

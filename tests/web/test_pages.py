@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from gymlab.runs.metrics import MetricsReader, MetricsWriter
+from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from tests.synthetic import make_run

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from gymlab.core.clock import Clock
-from gymlab.runs.buckets import BucketReader
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_reader import Curve, CurveReader
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.store import RunStore
 from gymlab.web.charts import on_common_bins
 from gymlab.web.overlay import by_group, mean_of
-from gymlab.web.series import MOST_POINTS, RunSeries, Trace
+from gymlab.web.series import MOST_POINTS, RunSeries
 
 
 def rows(first, last, **more):
@@ -32,9 +32,9 @@ def run(tmp_path):
 def test_a_stretch_has_the_mean_and_the_extremes_of_its_rows(run):
     with MetricsWriter(run.metrics) as writer:
         writer.append(rows(1, 10))
-    with BucketReader(run.metrics) as reader:
-        found = reader.stretches(["opt/kl", "no/such"], 4, 0)
-    assert found.number.tolist() == [0, 1, 2]  # updates 1-3, 4-7, 8-10
+    with CurveReader(run.metrics) as reader:
+        found = reader.buckets(["opt/kl", "no/such"], 4, 0)
+    assert found.bucket.tolist() == [0, 1, 2]  # updates 1-3, 4-7, 8-10
     assert found.values["opt/kl"].tolist() == [[2, 1, 3], [3.75, 0, 6], [2, 1, 3]]
     assert found.clocks["env_steps"].tolist() == [24, 56, 80]
     assert np.isnan(found.values["no/such"]).all()
@@ -46,8 +46,8 @@ def test_what_is_no_number_is_left_out(run):
     series = RunSeries(run)
     series.refresh(["opt/kl"])
     assert series.trace("opt/kl", "updates").y.tolist() == [1, 2]
-    with BucketReader(run.metrics) as reader:
-        assert reader.stretches(["opt/kl"], 8, 0).values["opt/kl"].tolist() == [[1.5, 1, 2]]
+    with CurveReader(run.metrics) as reader:
+        assert reader.buckets(["opt/kl"], 8, 0).values["opt/kl"].tolist() == [[1.5, 1, 2]]
 
 
 def test_new_rows_are_read_and_old_ones_are_not(run):
@@ -113,7 +113,7 @@ def test_a_long_run_is_a_few_hundred_points_that_miss_no_spike(run):
 
 def test_a_mean_of_runs_has_an_interval_that_holds_it_and_one_run_has_none():
     x = np.arange(10.0)
-    flat = [Trace(x, np.full(10, level), x, x) for level in (1.0, 2.0, 6.0)]
+    flat = [Curve(x, np.full(10, level), x, x) for level in (1.0, 2.0, 6.0)]
     both = mean_of(flat)
     assert both.y == pytest.approx(3.0)
     assert (both.low < 3).all()
@@ -124,7 +124,7 @@ def test_a_mean_of_runs_has_an_interval_that_holds_it_and_one_run_has_none():
 
 
 def test_histograms_with_other_edges_keep_their_mass_on_common_bins():
-    from gymlab.runs.histograms import Histograms
+    from gymlab.runs.metrics_db import Histograms
 
     found = Histograms("x", np.array([1.0, 2.0]), np.array([[0.0, 1, 2], [0, 2, 4]]), np.array([[1, 3], [2, 2]]))
     edges, shares = on_common_bins(found)

@@ -142,7 +142,7 @@ def export(run: Run, csv: Annotated[Path, typer.Option("--csv", help="File to wr
     Example: gymlab runs export @last --csv metrics.csv
     """
     from gymlab.core.errors import UserError
-    from gymlab.runs.metrics import MetricsReader
+    from gymlab.runs.metrics_reader import MetricsReader
 
     with MetricsReader(_select(run).metrics) as reader:
         try:

@@ -21,8 +21,7 @@ from gymlab.recipes.keys import read_settings
 from gymlab.reports.fault_bundle import Bundle, bundles, read_bundle
 from gymlab.reports.report import context_of, known_bounds
 from gymlab.reports.run_facts import Facts, read_facts
-from gymlab.runs.curves import CurveReader
-from gymlab.runs.metric_rows import StoredRow, rows_after
+from gymlab.runs.metrics_reader import CurveReader, StoredRow, rows_after
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 

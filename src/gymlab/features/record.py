@@ -9,7 +9,7 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.metrics.catalogue import COUNTERS, fallen
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.training.events import (
     Control,
     Ended,

@@ -12,7 +12,7 @@ from gymlab.mcp.answers import RunStatus
 from gymlab.mcp.config import Lab
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import Facts, read_facts
-from gymlab.runs.curves import CurveReader
+from gymlab.runs.metrics_reader import CurveReader
 from gymlab.runs.paths import RunPaths, valid_run_id
 
 _QUEUED = {"waiting": "queued", "running": "starting", "done": "finished"}

@@ -29,7 +29,7 @@ from gymlab.recipes.keys import default_settings
 from gymlab.reports import compare as comparison
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
-from gymlab.runs.curves import Curve
+from gymlab.runs.metrics_reader import Curve
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
 from gymlab.terminal.plots import Frame, Line, plot

@@ -13,7 +13,7 @@ from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.scoring import auc
 from gymlab.reports.sections import shown
-from gymlab.runs.curves import Curve, smoothed
+from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.terminal.plots import LETTERS, Frame, Line, plot
 
 
@@ -96,7 +96,7 @@ def settings_table(runs: Sequence[Facts]) -> list[str]:
 
 def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: Frame | None = None) -> list[str]:
     """One metric of all runs in one plot."""
-    curves = [smoothed(curve_of(run, name), smooth) for run in runs]
+    curves = [smooth_curve(curve_of(run, name), smooth) for run in runs]
     goals = {run.solved_at for run in runs}
     goal = goals.pop() if len(goals) == 1 and metric(name).bounds == "return" else None
     frame = frame or Frame(width=72, height=16, axis=curves[0].axis, threshold=goal)

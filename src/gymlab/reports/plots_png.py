@@ -15,7 +15,7 @@ from gymlab.metrics.metric import Limits
 from gymlab.reports import compare
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import returns
-from gymlab.runs.curves import Curve, smoothed
+from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.terminal.plots import ticks
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str], smooth: float) 
             continue
         colour = colours[label]
         few = len(curve) <= 30
-        calm = smoothed(curve, smooth)
+        calm = smooth_curve(curve, smooth)
         if smooth > 0:
             axes.plot(curve.x, curve.y, color=colour, linewidth=0.8, alpha=0.25)
         elif (curve.high > curve.low).any():

@@ -14,8 +14,8 @@ from gymlab.core.errors import RunError
 from gymlab.metrics.catalogue import headlines
 from gymlab.reports.scoring import Evaluations, Score, judged, score
 from gymlab.runs.checkpoints import read_index, steps
-from gymlab.runs.curves import Curve, CurveReader
 from gymlab.runs.manifest import read_manifest
+from gymlab.runs.metrics_reader import Curve, CurveReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import read_tags
 from gymlab.runs.status import read_status

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
-from gymlab.runs.curves import Curve
+from gymlab.runs.metrics_reader import Curve
 from gymlab.terminal.plots import Frame, Line, plot, sparkline
 
 LABELS = ("env.actions", "env.observations", "env.links")  # settings that name things and change nothing

@@ -30,7 +30,7 @@ from gymlab.runs.checkpoints import read_index, save_checkpoint
 from gymlab.runs.disk_space import disk_faults_told
 from gymlab.runs.locks import Owner
 from gymlab.runs.manifest import build_manifest, fingerprint, versions
-from gymlab.runs.metrics import MetricsWriter
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.store import RunStore
 from gymlab.session.alert_features import make_alerts

@@ -18,7 +18,7 @@ from gymlab.recipes.secrets import dump_redacted_recipe, redact_changes
 from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
 from gymlab.runs.disk_space import Room, check_room, disk_faults_told
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
-from gymlab.runs.metrics import copy_metrics
+from gymlab.runs.metrics_db import copy_metrics
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.runs.store import RunStore

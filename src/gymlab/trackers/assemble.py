@@ -16,7 +16,7 @@ from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs import files
 from gymlab.runs.checkpoints import read_index
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 from gymlab.runs.store import RunStore

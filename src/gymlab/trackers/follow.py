@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
-from gymlab.runs.metric_rows import StoredRow, rows_after, update_at
+from gymlab.runs.metrics_reader import StoredRow, rows_after, update_at
 from gymlab.runs.paths import RunPaths
 from gymlab.trackers.sink import Sink, read_info
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from gymlab.metrics.metric import UNBOUNDED, Limits
-from gymlab.runs.histograms import Histograms
-from gymlab.web.series import Trace
+from gymlab.runs.metrics_db import Histograms
+from gymlab.runs.metrics_reader import Curve
 
 COLORS = ("#4c8bc9", "#d9822b", "#3fa66b", "#c0504d", "#8e6bbf", "#a8794a", "#d471a8", "#7f8c8d", "#a3a83a", "#36a9b5")
 GREY = "#8a929a"
@@ -47,7 +47,7 @@ class Plot:
     """What is in one chart."""
 
     title: str
-    lines: Mapping[str, Trace]
+    lines: Mapping[str, Curve]
     limits: Limits = UNBOUNDED
     goal: float | None = None
     marks: Sequence[Mark] = field(default_factory=tuple)
@@ -85,7 +85,7 @@ def line_chart(plot: Plot, look: Look) -> Options:
     }
 
 
-def _line(name: str, trace: Trace, color: str, look: Look, *, stacked: bool) -> Options:
+def _line(name: str, trace: Curve, color: str, look: Look, *, stacked: bool) -> Options:
     shown = trace.y > 0 if look.log else np.ones(len(trace.y), bool)
     few = len(trace.x) <= 40
     return {
@@ -101,7 +101,7 @@ def _line(name: str, trace: Trace, color: str, look: Look, *, stacked: bool) -> 
     }
 
 
-def _band(trace: Trace, color: str, place: int) -> list[Options]:
+def _band(trace: Curve, color: str, place: int) -> list[Options]:
     hidden = {"type": "line", "stack": f"band{place}", "symbol": "none", "silent": True, "z": 1}
     none = {"lineStyle": {"opacity": 0}, "tooltip": {"show": False}, "stackStrategy": "all"}
     return [
@@ -153,7 +153,7 @@ def _axis_style() -> Options:
     }
 
 
-def _spread(trace: Trace) -> bool:
+def _spread(trace: Curve) -> bool:
     return len(trace.x) > 1 and bool((trace.high > trace.low).any())
 
 

@@ -7,13 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.runs.buckets import BucketReader, Stretches
-from gymlab.runs.curves import AXES
+from gymlab.runs.metrics_reader import AXES, Buckets, Curve, CurveReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 
@@ -24,16 +23,7 @@ _LONG = 20_000  # updates, from which on reading all of them can be felt
 Stamp = tuple[int, ...]
 
 
-class Trace(NamedTuple):
-    """A metric over a clock: the mean of each stretch of updates, and the lowest and highest value in it."""
-
-    x: np.ndarray
-    y: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-_NOTHING = Trace(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+_EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
 
 
 def stamp(*paths: Path) -> Stamp:
@@ -73,7 +63,7 @@ class RunSeries:
         self._number = np.empty(0, np.int64)
         self._clocks = {axis: np.empty(0) for axis in AXES}
         self._values: dict[str, np.ndarray] = {}
-        self._first_look: Stretches | None = None
+        self._first_look: Buckets | None = None
         self._fresh: dict[str, Stamp] = {}  # what the file was when a metric was read
 
     def refresh(self, names: Iterable[str]) -> None:
@@ -84,7 +74,7 @@ class RunSeries:
             if not old and self.names:
                 return
             try:
-                with BucketReader(self._paths.metrics) as reader:
+                with CurveReader(self._paths.metrics) as reader:
                     self._read(reader, old)
                 self._fresh |= dict.fromkeys(old, seen)
             except RunError:
@@ -98,7 +88,7 @@ class RunSeries:
             if not new:
                 return False
             try:
-                with BucketReader(self._paths.metrics) as reader:
+                with CurveReader(self._paths.metrics) as reader:
                     if reader.newest() < _LONG:
                         return False
                     self.names = reader.names()
@@ -108,7 +98,7 @@ class RunSeries:
             self._version += 1
             return True
 
-    def _read(self, reader: BucketReader, wanted: list[str]) -> None:
+    def _read(self, reader: CurveReader, wanted: list[str]) -> None:
         newest = reader.newest()
         session = read_record(self._paths.status).get("sessions")
         width = _width(newest)
@@ -121,9 +111,9 @@ class RunSeries:
         for name in wanted:
             starts.setdefault(self._first_open(name), []).append(name)
         for first, group in sorted(starts.items()):
-            found = reader.stretches(group, width, first)
-            self.rows_read += len(found.number)
-            self._merge(found.number, found.clocks, found.values)
+            found = reader.buckets(group, width, first)
+            self.rows_read += len(found.bucket)
+            self._merge(found.bucket, found.clocks, found.values)
 
     def _first_open(self, name: str) -> int:
         """The stretch from which a metric has to be read again."""
@@ -149,7 +139,7 @@ class RunSeries:
             grown[places] = cells
             self._values[name] = grown
 
-    def trace(self, name: str, axis: str) -> Trace:
+    def trace(self, name: str, axis: str) -> Curve:
         """A metric where it was measured; empty where it never was."""
         with self._lock:
             cells = self._values.get(name)
@@ -158,10 +148,10 @@ class RunSeries:
                 cells = self._first_look.values.get(name)
                 clock = self._first_look.clocks[axis]
             if cells is None or not len(cells):
-                return _NOTHING
+                return _EMPTY
             measured = np.isfinite(cells[:, 0])
             x = clock[: len(cells)][measured]
-            return Trace(x, cells[measured, 0], cells[measured, 1], cells[measured, 2])
+            return Curve(x, cells[measured, 0], cells[measured, 1], cells[measured, 2])
 
     def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
         """The same object as long as nothing new was read: twenty pages draw a chart once."""
@@ -185,17 +175,6 @@ def _width(newest: int) -> int:
     while newest // width >= MOST_POINTS:
         width *= 2
     return width
-
-
-def smoothed(trace: Trace, share: float) -> Trace:
-    """Each mean replaced by the mean over a window as wide as this share of the axis."""
-    if share <= 0 or len(trace.x) < 3:
-        return trace
-    half = share * (trace.x[-1] - trace.x[0]) / 2
-    first = np.searchsorted(trace.x, trace.x - half, side="left")
-    after = np.searchsorted(trace.x, trace.x + half, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(trace.y)])
-    return trace._replace(y=(sums[after] - sums[first]) / (after - first))
 
 
 class SeriesCache:

@@ -22,7 +22,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 def train(arguments: Sequence[str], cache: Path) -> Measured:
     """A run with everything else on. Its steady speed leaves out the first call and evaluations."""
-    from gymlab.runs.metrics import MetricsReader
+    from gymlab.runs.metrics_reader import MetricsReader
     from gymlab.runs.paths import RunPaths
 
     with tempfile.TemporaryDirectory() as folder:

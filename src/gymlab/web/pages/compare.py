@@ -13,7 +13,7 @@ from nicegui import ui
 from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import metric, ordered
 from gymlab.metrics.metric import UNBOUNDED
-from gymlab.runs.curves import AXES
+from gymlab.runs.metrics_reader import AXES, smooth_curve
 from gymlab.runs.registry import Registry
 from gymlab.web.charts import Look, Plot, line_chart
 from gymlab.web.comparison import Comparison, compare
@@ -21,7 +21,7 @@ from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.frame import frame
 from gymlab.web.overlay import by_group
 from gymlab.web.selection import MOST_COMPARED
-from gymlab.web.series import RunSeries, metrics_stamp, smoothed
+from gymlab.web.series import RunSeries, metrics_stamp
 from gymlab.web.site import Site
 from gymlab.web.view import RunView
 
@@ -121,7 +121,7 @@ class ComparePage:
 
     def _text(self, views: Sequence[RunView]) -> str:
         look = self._look
-        traces = {v.paths.run_id: smoothed(v.series.trace(self._name, look.axis), look.smooth) for v in views}
+        traces = {v.paths.run_id: smooth_curve(v.series.trace(self._name, look.axis), look.smooth) for v in views}
         traces = {run_id: trace for run_id, trace in traces.items() if len(trace.x)}
         if self._grouped:
             traces = by_group(traces, self._known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gymlab.core.errors import GymlabError
 from gymlab.runs.films import scan
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.web.site import Site
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import ordered
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.web.charts import heat_map
 from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.series import Stamp, metrics_stamp

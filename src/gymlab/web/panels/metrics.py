@@ -10,7 +10,7 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric
-from gymlab.runs.curves import AXES
+from gymlab.runs.metrics_reader import AXES
 from gymlab.web.charts import Look, Mark, Plot, line_chart
 from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.panels.plots import COMPOSITES, parts_of, plot_of

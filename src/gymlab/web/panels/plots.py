@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import UNBOUNDED
+from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.web.charts import Look, Plot
-from gymlab.web.series import Trace, smoothed
 from gymlab.web.view import RunView
 
 _EVALUATION = tuple(f"eval/{mode}_{part}" for mode in ("greedy", "sampled") for part in ("mean", "low", "high"))
@@ -28,7 +28,7 @@ def plot_of(view: RunView, name: str, look: Look, *, scaled: bool) -> Plot:
         return _evaluation(view, look)
     if name == LOSSES:
         return _losses(view, look, scaled=scaled)
-    trace = smoothed(view.series.trace(name, look.axis), look.smooth)
+    trace = smooth_curve(view.series.trace(name, look.axis), look.smooth)
     counts = metric(name).bounds in _COUNTS  # what could happen at most is far beyond what does
     limits = UNBOUNDED if counts else view.limits().get(name, UNBOUNDED)
     goal = view.goal if name == "roll/return_mean" else None
@@ -36,12 +36,12 @@ def plot_of(view: RunView, name: str, look: Look, *, scaled: bool) -> Plot:
 
 
 def _evaluation(view: RunView, look: Look) -> Plot:
-    lines: dict[str, Trace] = {}
+    lines: dict[str, Curve] = {}
     for mode in ("greedy", "sampled"):
         mean, low, high = (view.series.trace(f"eval/{mode}_{part}", look.axis) for part in ("mean", "low", "high"))
         if len(mean.x):
             whole = len(low.y) == len(high.y) == len(mean.y)
-            lines[mode] = Trace(mean.x, mean.y, low.y, high.y) if whole else mean
+            lines[mode] = Curve(mean.x, mean.y, low.y, high.y) if whole else mean
     return Plot(EVALUATION, lines, view.limits().get("eval/greedy_mean", UNBOUNDED), view.goal)
 
 
@@ -49,7 +49,7 @@ def _losses(view: RunView, look: Look, *, scaled: bool) -> Plot:
     """The parts of what is minimised: as they add up, or each by itself before coefficients."""
     lines = {}
     for name in _SCALED if scaled else _RAW:
-        trace = smoothed(view.series.trace(name, look.axis), look.smooth)
+        trace = smooth_curve(view.series.trace(name, look.axis), look.smooth)
         if len(trace.x):
             lines[name.rpartition("/")[2]] = trace
     stacked = scaled and not look.log

@@ -14,7 +14,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import ordered, written
 from gymlab.runs import steering
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.metrics import MetricsReader
+from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.web.selection import told
 from gymlab.web.series import Stamp, metrics_stamp, stamp
 from gymlab.web.view import RunView, plain_text
