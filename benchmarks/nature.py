@@ -17,7 +17,7 @@ import numpy as np
 
 from gymlab.algorithms.ppo import PPO
 from gymlab.core.types import Rollout, Spaces
-from gymlab.networks.images import encoder_for
+from gymlab.networks.encoders import choose_encoder
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.session.jax_setup import set_up_jax
@@ -30,7 +30,7 @@ def main() -> None:
     spaces = Spaces(gym.spaces.Box(0, 255, (84, 84, 4), np.uint8), gym.spaces.Discrete(6), False, 1000)
     settings = PPO.Settings(batch_size=256, epochs=EPOCHS, learning_rate=2.5e-4)
     policy = PolicySettings(hidden=(), shared=True, encoder="nature_cnn")
-    ppo = PPO(settings, policy, spaces, encoder_for(spaces.observation, "nature_cnn"))
+    ppo = PPO(settings, policy, spaces, choose_encoder(spaces.observation, "nature_cnn"))
     state = jax.jit(lambda: ppo.init(jax.random.key(0), (N,)))()
     rng = np.random.default_rng(0)
     obs = rng.integers(0, 256, (T + 1, N, 84, 84, 4), np.uint8)

@@ -25,7 +25,7 @@ from gymlab.session.build import Parts, build
 from gymlab.session.compile_cache import Kept
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
-from gymlab.training.trainer_vmapped import Lockstep, Seat
+from gymlab.training.trainer_vmapped import MemberTrainer, VmappedRuns
 
 STEPS_TOGETHER = 10  # updates of one call
 
@@ -38,7 +38,7 @@ class Runs:
         self.parts: list[Parts] = [build(recipe, seed, kept=kept) for seed in range(members)]
         self.steps = recipe.n_envs * recipe.n_steps
         self.turn = threading.Lock()
-        self.table = Lockstep(members, self.turn)
+        self.table = VmappedRuns(members, self.turn)
         self.seats = [self.table.seat(i, parts.program, parts.looks) for i, parts in enumerate(self.parts)]
 
     def start(self, member: int) -> TrainState:
@@ -59,7 +59,7 @@ class Runs:
         """The same for all members at once, a thread each."""
         found: dict[int, tuple[Any, float]] = {}
 
-        def member(index: int, seat: Seat) -> None:
+        def member(index: int, seat: MemberTrainer) -> None:
             with hold_lock(self.turn):
                 found[index] = self.train(seat, index, states[index], updates, first)
 

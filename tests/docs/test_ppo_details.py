@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.docs.snippets import ROOT
 
-from gymlab.algorithms import gradients
+from gymlab.algorithms import optimizers
 from gymlab.algorithms.ppo import PPO, PPOSettings
-from gymlab.algorithms.rollout_batch import Batch, gae_batch
 from gymlab.core.types import Rollout, Spaces
+from gymlab.experience.advantages import Batch, gae_batch
 from gymlab.networks.actor_critic import ActorCritic
 from gymlab.networks.encoders import encode
-from gymlab.networks.normalizer import Normalising
+from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 
 SPACES = Spaces(gym.spaces.Box(-1, 1, (6,), np.float32), gym.spaces.Box(-1, 1, (3,), np.float32), False, 10)
@@ -50,8 +50,8 @@ def test_adam_is_the_default_with_the_published_epsilon():
     # The first step of Adam is rate * g / (|g| + eps): with g = eps it is half the rate.
     settings = PPOSettings()
     params = {"w": jnp.zeros(1)}
-    state = gradients.begin(settings, gradients.init(settings, params), params, jnp.float32(0.1))
-    moved, _, _ = gradients.step(settings, state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
+    state = optimizers.start_update(settings, optimizers.init_optimizer(settings, params), params, jnp.float32(0.1))
+    moved, _, _ = optimizers.apply_gradients(settings, state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
     np.testing.assert_allclose(moved["w"], -0.05, rtol=1e-4)
 
 
@@ -98,7 +98,7 @@ def test_the_log_std_is_one_number_per_action_and_starts_at_zero():
 
 
 def test_scaled_rewards_are_clipped():
-    norm = Normalising(SPACES.observation, obs=False, reward=True, clip=10)
+    norm = Normalizer(SPACES.observation, obs=False, reward=True, clip=10)
     rewards = jnp.array([[5.0], [50.0], [-50.0]])
     obs, no = jnp.zeros((3, 1, 6)), jnp.zeros((3, 1), bool)
     rollout = Rollout(obs, rewards, rewards, rewards, rewards, {}, no, no, no, obs, obs[-1], (), {})

@@ -15,7 +15,7 @@ from gymlab.envs.wrappers.action_noise import ActionNoise
 from gymlab.envs.wrappers.mask_actions import MaskActions
 from gymlab.envs.wrappers.previous_actions import PreviousActions
 from gymlab.envs.wrappers.remap_actions import RemapActions
-from gymlab.training.env_state import act_through
+from gymlab.training.state import transform_action
 from tests.stepping import BOTH, vec_step
 
 KEY = jax.random.key(0)
@@ -110,7 +110,7 @@ def test_the_outermost_sees_the_policys_action_and_the_innermost_the_envs():
     seen = transformed(given(spaces.Discrete(3)), stack)
     assert seen.observation.shape == (1 + 3 + 2,)
     assert seen.action == spaces.Discrete(2)
-    states, sent = act_through(stack, tuple(t.init(1) for t in stack), np.array([1]), None)
+    states, sent = transform_action(stack, tuple(t.init(1) for t in stack), np.array([1]), None)
     assert sent.tolist() == [2]
     assert states[0].tolist() == [[[0, 0, 1]]]
     assert states[2].tolist() == [[[0, 1]]]

@@ -22,7 +22,7 @@ from gymlab.envs.wrappers.count_bonus import CountBonus
 from gymlab.envs.wrappers.reward_weights import RewardWeights
 from gymlab.envs.wrappers.scale_reward import ScaleReward
 from gymlab.envs.wrappers.time_penalty import TimePenalty
-from gymlab.training.env_state import apply_transforms
+from gymlab.training.state import apply_transforms
 from tests.stepping import BOTH, vec_step
 
 

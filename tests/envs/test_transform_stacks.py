@@ -25,10 +25,10 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import bare, transformed
 from gymlab.recipes.resolve import load_yaml_text
 from gymlab.session.build import build
-from gymlab.training.collect_compiled import CompiledCollector
-from gymlab.training.collect_host import HostCollector
-from gymlab.training.env_state import act_through, apply_transforms
+from gymlab.training.collector_compiled import CompiledCollector
+from gymlab.training.collector_host import HostCollector
 from gymlab.training.named_tensors import from_tensors, to_tensors
+from gymlab.training.state import apply_transforms, transform_action
 from tests.training.test_collectors import Stepped
 
 LIMIT = 4  # steps of an episode: most are cut early
@@ -74,7 +74,7 @@ class Stacked:
         actions = np.stack([np.asarray(space.sample()) for _ in range(self.engine.n_envs)])
         if self.spaces.masked:  # whatever is legal
             actions = np.array([int(np.flatnonzero(row)[self.t % row.sum()]) for row in self.mask])
-        self.states, sent = act_through(self.transforms, self.states, actions, KEYS[self.t])
+        self.states, sent = transform_action(self.transforms, self.states, actions, KEYS[self.t])
         raw = jax.tree.map(np.copy, self.engine.step(sent))
         return raw, self._apply(raw)
 

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from gymlab.networks.init import Wanted, _by_reflections, _drawn, _orthonormal, orthogonal, orthogonals
+from gymlab.networks.init import WeightSpec, _by_reflections, _drawn, _orthonormal, orthogonal, orthogonal_layers
 
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 64), (64, 2), (64, 1), (8, 8, 4, 32), (3, 3, 64, 64)])
@@ -35,7 +35,7 @@ def test_numbers_are_drawn_as_for_the_layer_alone(shape):
 def test_layers_made_together_are_those_made_one_by_one():
     shapes = [(4, 64), (64, 64), (128, 256), (64, 1)]
     wanted = [
-        Wanted(key, shape, 1.5) for key, shape in zip(jax.random.split(jax.random.key(3), 4), shapes, strict=True)
+        WeightSpec(key, shape, 1.5) for key, shape in zip(jax.random.split(jax.random.key(3), 4), shapes, strict=True)
     ]
-    for one, weights in zip(wanted, orthogonals(wanted), strict=True):
+    for one, weights in zip(wanted, orthogonal_layers(wanted), strict=True):
         np.testing.assert_array_equal(weights, orthogonal(*one))

@@ -8,12 +8,12 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Masked, Spaces
+from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.networks.actor_critic import ACTIVATIONS, ActorCritic
-from gymlab.networks.blank import blank_action, blank_obs
+from gymlab.networks.distributions import to_env_action
 from gymlab.networks.encoders import encode, feature_count
-from gymlab.networks.flat import FlatNetwork
-from gymlab.networks.heads import to_env
 from gymlab.networks.init import orthogonal
+from gymlab.networks.module import FlatNetwork
 from gymlab.networks.settings import Activation, PolicySettings
 
 S = gym.spaces
@@ -68,9 +68,9 @@ def check_batch(spaces, net, act, n):
     decision = act(obs, jax.random.key(1))
     assert decision.log_prob.shape == (n,)
     assert net.value(obs).shape == (n,)
-    assert decision.action.shape == blank_action(spaces.action, (n,)).shape
-    assert decision.action.dtype == blank_action(spaces.action, (n,)).dtype
-    sent = to_env(spaces.action, np.asarray(decision.action))
+    assert decision.action.shape == zero_action(spaces.action, (n,)).shape
+    assert decision.action.dtype == zero_action(spaces.action, (n,)).dtype
+    sent = to_env_action(spaces.action, np.asarray(decision.action))
     for row in sent:
         assert spaces.action.contains(np.asarray(row, spaces.action.dtype) if np.ndim(row) else row)
 
@@ -135,7 +135,7 @@ def test_masks_reach_the_distribution():
     decision = net.act(obs, (), jax.random.key(0), False)
     assert (decision.action == 1).all()
     np.testing.assert_allclose(decision.log_prob, 0.0, atol=1e-6)
-    assert blank_obs(spaces, (7, 2)).mask.shape == (7, 2, 3)
+    assert zero_obs(spaces, (7, 2)).mask.shape == (7, 2, 3)
 
 
 def test_gsde_holds_its_noise_and_scores_it_by_its_true_spread():

@@ -13,7 +13,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.session.build import build
 from gymlab.session.session import Options
 from gymlab.session.start import train
-from gymlab.training.compiling import compile_seconds
+from gymlab.training.compile_time import compile_seconds
 from gymlab.training.named_tensors import to_tensors
 
 TINY = ["n_envs=2", "n_steps=8", "batch_size=8", "epochs=1", "policy.hidden=[4]", "metrics.statistics=basic"]

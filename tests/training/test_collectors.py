@@ -17,15 +17,16 @@ from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.settings import EnvSettings
-from gymlab.experience.returns import gae
-from gymlab.networks.normalizer import Normalising
+from gymlab.experience.advantages import gae
+from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 from gymlab.training.agent import Agent
-from gymlab.training.collect_compiled import CompiledCollector
-from gymlab.training.collect_host import HostCollector
-from gymlab.training.env_state import step_keys
+from gymlab.training.collector_compiled import CompiledCollector
+from gymlab.training.collector_host import HostCollector
 from gymlab.training.named_tensors import to_tensors
-from gymlab.training.trainers import CompiledProgram, HostProgram
+from gymlab.training.state import step_keys
+from gymlab.training.trainer_compiled import CompiledTrainer
+from gymlab.training.trainer_host import HostTrainer
 
 N, T = 4, 8
 
@@ -56,7 +57,7 @@ def make_agent(spaces, algorithm=PPO, normalize=False, **settings):
     policy = PolicySettings(hidden=(8,))
     return Agent(
         algorithm(algorithm.Settings(**settings), policy, spaces),
-        Normalising(spaces.observation, obs=normalize, reward=normalize, clip=10),
+        Normalizer(spaces.observation, obs=normalize, reward=normalize, clip=10),
     )
 
 
@@ -68,7 +69,7 @@ def test_the_host_collector_on_a_jax_port_gives_the_compiled_rollout(env_id):
     compiled = CompiledCollector(engine, (), agent.act, carry, T)
     stepped = Stepped(engine)
     host = HostCollector(stepped, (), agent.act, carry, T)
-    program = CompiledProgram(agent, (compiled,), list(agent.algorithm.settings.schedules()))
+    program = CompiledTrainer(agent, (compiled,), list(agent.algorithm.settings.schedules()))
     state = program.start(3)
     stepped.begin(stream_key(run_key(3), "first reset", 0))
     host_group, group, policy = host.begin(), state.groups[0], agent.policy(state)
@@ -100,7 +101,7 @@ def test_sixty_updates_cut_into_calls_in_five_ways_give_one_hash():
     engine = JaxEngine(find_port("CartPole-v1", {}, None), N)
     agent = make_agent(engine.spaces, normalize=True, batch_size=16, epochs=2, learning_rate="lin_1e-2")
     collector = CompiledCollector(engine, (), agent.act, agent.algorithm.initial_carry(N), T)
-    program = CompiledProgram(agent, (collector,), list(agent.algorithm.settings.schedules()))
+    program = CompiledTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
     ways = [[60], [30, 30], [1] * 60, [7] * 8 + [4], [59, 1]]
     results = [run(program, way) for way in ways]
     assert len({digest for digest, _ in results}) == 1
@@ -112,7 +113,7 @@ def test_a_compiled_call_ends_at_the_update_that_reaches_the_training_return():
     engine = JaxEngine(find_port("CartPole-v1", {}, None), 64)
     agent = make_agent(engine.spaces, batch_size=64 * T, epochs=1)
     collector = CompiledCollector(engine, (), agent.act, agent.algorithm.initial_carry(64), T)
-    program = CompiledProgram(agent, (collector,), list(agent.algorithm.settings.schedules()))
+    program = CompiledTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
     hp = np.stack([[s.at(0) for s in agent.algorithm.settings.schedules().values()]] * 40)
     _, rows = program.advance(program.start(0), 0, hp, 5.0)
     assert 1 < len(rows) < 40
@@ -172,12 +173,12 @@ def test_a_carry_extras_and_two_streams_pass_through_both_collectors(kind):
         engine = JaxEngine(find_port("MountainCar-v0", {}, 5), N)
         agent = make_agent(engine.spaces, TwoStreams)
         collector = CompiledCollector(engine, (), agent.act, agent.algorithm.initial_carry(N), T)
-        program = CompiledProgram(agent, (collector,), list(agent.algorithm.settings.schedules()))
+        program = CompiledTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
     else:
         engine = GymnasiumEngine(EnvSettings(id="MountainCar-v0", max_episode_steps=5), N, 0)
         agent = make_agent(engine.spaces, TwoStreams)
         collector = HostCollector(engine, (), agent.act, agent.algorithm.initial_carry(N), T)
-        program = HostProgram(agent, (collector,), list(agent.algorithm.settings.schedules()))
+        program = HostTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
     hp = np.ones((1, len(agent.algorithm.settings.schedules())))
     state = program.start(0)
     for update in range(3):
@@ -204,7 +205,7 @@ def test_the_action_stored_is_unclipped_and_the_one_sent_is_clipped():
     wide = PPO(PPO.Settings(), PolicySettings(hidden=(8,), log_std_init=2.0), engine.spaces)
     agent = Agent(wide, agent.normalising)
     collector = HostCollector(engine, (), agent.act, (), T)
-    program = HostProgram(agent, (collector,), list(wide.settings.schedules()))
+    program = HostTrainer(agent, (collector,), list(wide.settings.schedules()))
     state = program.start(0)
     _, rollout = collector.collect(agent.policy(state), state.groups[0], jax.random.key(0))
     stored, sent = rollout.action.reshape(-1), np.concatenate(Recorder.seen)

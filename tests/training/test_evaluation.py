@@ -11,7 +11,7 @@ from gymlab.core.rng import episode_seed
 from gymlab.core.types import Decision
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.settings import EnvSettings
-from gymlab.training.evaluation import WAYS, Evaluation, Evaluator, episodes_of
+from gymlab.training.evaluation import WAYS, Evaluation, Evaluator, counted_episodes
 
 SEEDS: list[int] = []
 
@@ -97,7 +97,8 @@ def test_the_same_seed_gives_the_same_episodes_and_none_is_a_training_seed(evalu
 def test_the_seeds_listed_for_an_evaluation_are_those_its_envs_were_reset_with(evaluator):
     evaluator.evaluate({}, episodes=10, seed=5, max_envs=4)
     listed = [
-        [episode_seed(5, env, episode, evaluation=True) for env, episode in episodes_of(10, 4, way)] for way in WAYS
+        [episode_seed(5, env, episode, evaluation=True) for env, episode in counted_episodes(10, 4, way)]
+        for way in WAYS
     ]
     assert [len(set(seeds)) for seeds in listed] == [10, 10]
     assert not set(listed[0]) & set(listed[1])

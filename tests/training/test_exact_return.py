@@ -1,7 +1,7 @@
 import numpy as np
 
 from gymlab.envs.ports.registry import find_port
-from gymlab.training.exact_return import exact_return
+from gymlab.training.evaluation import exact_return
 
 LEFT, DOWN, RIGHT = range(3)
 

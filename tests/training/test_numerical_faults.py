@@ -17,7 +17,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.build import build
 from gymlab.training.named_tensors import to_tensors
-from gymlab.training.nonfinite import NumericalFault, in_rollouts
+from gymlab.training.nonfinite import NumericalFault, nonfinite_in_rollouts
 
 BAD = Path(__file__).with_name("bad_parts.py")
 RECIPE = """
@@ -298,4 +298,4 @@ def rollout(**spoilt):
     ],
 )
 def test_the_earliest_of_several_bad_tensors_is_the_culprit(spoilt, culprit):
-    assert str(in_rollouts((rollout(**spoilt),))[0]).startswith(culprit)
+    assert str(nonfinite_in_rollouts((rollout(**spoilt),))[0]).startswith(culprit)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gymlab.algorithms.diagnostics import (
+from gymlab.algorithms.opt_metrics import (
     estimates,
     gradient_norms,
     norm_names,
@@ -19,12 +19,23 @@ from gymlab.networks.actor_critic import ActorCritic
 from gymlab.networks.distributions import Bernoulli, Categorical, Gaussian, MultiCategorical
 from gymlab.networks.settings import PolicySettings
 from gymlab.training import episodes
-from gymlab.training.actions import action_vectors, by_component, choices_taken
-from gymlab.training.distributions import max_prob, units
-from gymlab.training.observations import features, identical, observation_statistics
-from gymlab.training.samples import BINS, SAMPLES, chosen, histograms, quantiles, sampled
-from gymlab.training.statistics import action_statistics, basic, reward_parts, reward_statistics
-from gymlab.training.weights import weight_norms, weight_samples
+from gymlab.training.update_histograms import BINS, SAMPLES, histograms, quantiles, sample_places, sample_values
+from gymlab.training.update_stats import (
+    action_components,
+    action_samples,
+    action_statistics,
+    basic_metrics,
+    count_actions,
+    identical_observations,
+    max_prob,
+    observation_features,
+    observation_statistics,
+    reward_parts,
+    reward_statistics,
+    unit_activity,
+    weight_norms,
+    weight_samples,
+)
 
 
 def told(named):
@@ -169,18 +180,18 @@ def test_quantiles_are_those_of_numpy():
 
 
 def test_long_vectors_are_sampled_and_short_ones_taken_whole():
-    assert chosen(SAMPLES) is None
-    places = chosen(10 * SAMPLES)
+    assert sample_places(SAMPLES) is None
+    places = sample_places(10 * SAMPLES)
     assert len(set(places.tolist())) == SAMPLES
     assert (np.diff(places) > 0).all()
-    assert (chosen(10 * SAMPLES) == places).all()
+    assert (sample_places(10 * SAMPLES) == places).all()
     # 4 features in turn: all of them are seen, which even spacing would not do.
     assert set((places % 4).tolist()) == {0, 1, 2, 3}
-    assert sampled(jnp.ones((2, 3))).shape == (6,)
+    assert sample_values(jnp.ones((2, 3))).shape == (6,)
 
 
 def test_observations_by_feature_and_together():
-    flat, names = features(gym.spaces.Box(-9, 9, (2,)), jnp.array([[1.0, -2.0], [3.0, -4.0]]))
+    flat, names = observation_features(gym.spaces.Box(-9, 9, (2,)), jnp.array([[1.0, -2.0], [3.0, -4.0]]))
     found = told(observation_statistics(flat, names))
     assert found["env/obs_mean"] == -0.5
     np.testing.assert_allclose(found["env/obs_std"], np.std([1, -2, 3, -4]), rtol=1e-6)
@@ -190,23 +201,23 @@ def test_observations_by_feature_and_together():
 
 def test_nested_observations_name_their_features_as_bounds_do():
     space = gym.spaces.Dict({"a": gym.spaces.Box(0, 1, (2,)), "b": gym.spaces.Discrete(3)})
-    flat, names = features(space, {"a": jnp.ones((4, 2)), "b": jnp.array([0, 1, 2, 1])})
+    flat, names = observation_features(space, {"a": jnp.ones((4, 2)), "b": jnp.array([0, 1, 2, 1])})
     assert names == ["a.0", "a.1", "b"]
     assert flat.shape == (4, 3)
-    pixels, many = features(gym.spaces.Box(0, 255, (10, 10), np.uint8), jnp.zeros((4, 10, 10), jnp.uint8))
+    pixels, many = observation_features(gym.spaces.Box(0, 255, (10, 10), np.uint8), jnp.zeros((4, 10, 10), jnp.uint8))
     assert len(told(observation_statistics(pixels, many))) == 4  # too many features to tell one by one
 
 
 def test_envs_that_do_the_same_are_found():
     one = {"x": jnp.array([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0], [4.0, 4.0]]), "y": jnp.array([0, 0, 0, 0])}
-    assert told(identical(one)) == {"env/identical": 0.5}
-    assert identical({"x": jnp.ones((1, 2))}) == []
+    assert told(identical_observations(one)) == {"env/identical": 0.5}
+    assert identical_observations({"x": jnp.ones((1, 2))}) == []
     pictures = jnp.zeros((3, 60, 60), jnp.uint8).at[0, 59, 59].set(1)  # one pixel of 3600 differs
-    np.testing.assert_allclose(told(identical(pictures))["env/identical"], 2 / 3, rtol=1e-6)
+    np.testing.assert_allclose(told(identical_observations(pictures))["env/identical"], 2 / 3, rtol=1e-6)
 
 
 def test_every_discrete_choice_is_counted():
-    taken = choices_taken(gym.spaces.Discrete(3, start=4), jnp.array([[0, 2], [2, 2]]))
+    taken = count_actions(gym.spaces.Discrete(3, start=4), jnp.array([[0, 2], [2, 2]]))
     assert (taken.names, taken.bins) == (("roll/actions/hist",), (3,))
     np.testing.assert_array_equal(taken.bars, [3.5, 6.5, 1, 0, 3])
     assert told(taken.shares) == {"roll/action_share/0": 0.25, "roll/action_share/1": 0, "roll/action_share/2": 0.75}
@@ -221,19 +232,19 @@ def test_every_discrete_choice_is_counted():
 )
 def test_every_component_has_a_histogram_of_its_own(space, shares):
     action = jnp.array([[[0, 1], [1, 1]]])
-    taken = choices_taken(space, action)
+    taken = count_actions(space, action)
     assert taken.names == ("roll/actions/hist/0", "roll/actions/hist/1")
     assert told(taken.shares) == {f"roll/action_share/{name}": share for name, share in shares.items()}
-    means = told(by_component(space, action))
+    means = told(action_components(space, action))
     assert (means["roll/action_mean/0"], means["roll/action_std/0"], means["roll/action_mean/1"]) == (0.5, 0.5, 1)
 
 
 def test_continuous_actions_are_sampled_by_component():
     two = gym.spaces.Box(-1, 1, (2,), np.float32)
-    assert choices_taken(two, jnp.zeros((2, 2, 2))) is None
-    assert list(action_vectors(two, jnp.zeros((2, 2, 2)))) == ["roll/actions/hist/0", "roll/actions/hist/1"]
-    assert list(action_vectors(gym.spaces.Box(-1, 1, (1,)), jnp.zeros((2, 2, 1)))) == ["roll/actions/hist"]
-    assert choices_taken(gym.spaces.Discrete(5000), jnp.zeros((2, 2), int)) is None
+    assert count_actions(two, jnp.zeros((2, 2, 2))) is None
+    assert list(action_samples(two, jnp.zeros((2, 2, 2)))) == ["roll/actions/hist/0", "roll/actions/hist/1"]
+    assert list(action_samples(gym.spaces.Box(-1, 1, (1,)), jnp.zeros((2, 2, 1)))) == ["roll/actions/hist"]
+    assert count_actions(gym.spaces.Discrete(5000), jnp.zeros((2, 2), int)) is None
 
 
 def test_the_likeliest_action_of_every_kind_of_policy():
@@ -248,23 +259,23 @@ def test_the_likeliest_action_of_every_kind_of_policy():
 def test_dead_and_saturated_units_by_hand():
     # Layer 0: unit 1 of 2 never fires. Layer 1: 3 of 4 units never do. Of all 6 units, 4 are dead.
     layers = {"policy_trunk.0": jnp.array([[1.0, 0], [0, 0]]), "policy_trunk.1": jnp.zeros((2, 4)).at[1, 2].set(0.1)}
-    np.testing.assert_allclose([*told(units(layers, "relu")).values()], [4 / 6, 0.5, 0.75], rtol=1e-6)
+    np.testing.assert_allclose([*told(unit_activity(layers, "relu")).values()], [4 / 6, 0.5, 0.75], rtol=1e-6)
     # tanh: 0.98 and -0.99 of four activations lie at the ends.
-    found = told(units({"policy_trunk.0": jnp.array([[0.98, 0.1], [-0.99, 0.96]])}, "tanh"))
+    found = told(unit_activity({"policy_trunk.0": jnp.array([[0.98, 0.1], [-0.99, 0.96]])}, "tanh"))
     assert found == {"opt/saturated_units": 0.5, "opt/saturated_units/policy_trunk.0": 0.5}
-    assert units(layers, "gelu") == []
+    assert unit_activity(layers, "gelu") == []
     pictures = {"policy_trunk.encoder.0": jnp.zeros((2, 5, 5, 3)).at[..., 0].set(1.0)}  # 2 of 3 channels are dead
-    np.testing.assert_allclose(told(units(pictures, "tanh"))["opt/dead_units"], 2 / 3, rtol=1e-6)
+    np.testing.assert_allclose(told(unit_activity(pictures, "tanh"))["opt/dead_units"], 2 / 3, rtol=1e-6)
 
 
 def test_a_network_whose_layer_was_killed_shows_it():
     spaces = Spaces(gym.spaces.Box(-1, 1, (3,), np.float32), gym.spaces.Discrete(2), False, 10)
     network = ActorCritic(jax.random.key(0), spaces, PolicySettings(hidden=(8, 8), activation="relu"))
     obs = jax.random.normal(jax.random.key(1), (64, 3))
-    alive = told(units(network.look(obs).layers, "relu"))
+    alive = told(unit_activity(network.look(obs).layers, "relu"))
     killed = jax.tree_util.tree_map(lambda x: x, network)
     object.__setattr__(killed.policy_trunk.layers[0], "bias", jnp.full(8, -100.0))
-    dead = told(units(killed.look(obs).layers, "relu"))
+    dead = told(unit_activity(killed.look(obs).layers, "relu"))
     assert alive["opt/dead_units/policy_trunk.0"] < 0.5
     assert dead["opt/dead_units/policy_trunk.0"] == 1
     assert dead["opt/dead_units/value_trunk.0"] == alive["opt/dead_units/value_trunk.0"]
@@ -276,6 +287,6 @@ def test_a_network_whose_layer_was_killed_shows_it():
 
 def test_basic_leaves_out_the_details_and_nothing_of_the_users():
     names = ["opt/loss", "opt/grad_norm", "opt/grad_norm/policy_head", "opt/grad_norm_clipped", "opt/advantage_std"]
-    assert list(basic(dict.fromkeys([*names, "opt/pull", "opt/loss/value_scaled"]))) == [
+    assert list(basic_metrics(dict.fromkeys([*names, "opt/pull", "opt/loss/value_scaled"]))) == [
         "opt/loss", "opt/grad_norm", "opt/pull"
     ]  # fmt: skip

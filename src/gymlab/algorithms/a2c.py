@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
-from gymlab.algorithms import gradients
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import estimates, gradient_norms, norm_names, policy_change, scaled_losses
-from gymlab.algorithms.rollout_batch import Batch, gae_batch, normalize
+from gymlab.algorithms.opt_metrics import estimates, gradient_norms, norm_names, policy_change, scaled_losses
+from gymlab.algorithms.optimizers import apply_gradients, start_update
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
-from gymlab.networks.flat import Params
+from gymlab.experience.advantages import Batch, gae_batch, normalize
+from gymlab.networks.module import Params
 
 
 class A2CSettings(AlgorithmSettings):
@@ -44,8 +44,8 @@ class A2C(ActorCriticAlgorithm):
         del key
         batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, batch, hp)
-        ready = gradients.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, _ = gradients.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        ready = start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
+        params, opt, _ = apply_gradients(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
         metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from gymlab.algorithms import gradients
+from gymlab.algorithms.optimizers import OptimizerState, init_optimizer
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
 from gymlab.networks.actor_critic import ActorCritic
-from gymlab.networks.encoders import Flatten, MakeEncoder
-from gymlab.networks.flat import FlatNetwork, Params
+from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
+from gymlab.networks.module import FlatNetwork, Params
 from gymlab.networks.settings import PolicySettings
 
 Metrics = dict[str, Array]  # scalars, by catalogue name
@@ -22,7 +22,9 @@ class Algorithm(ABC):
 
     Settings: ClassVar[type[AlgorithmSettings]]
 
-    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = Flatten) -> None:
+    def __init__(
+        self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = FlattenEncoder
+    ) -> None:
         self.settings = settings
         self.policy_settings = policy
         self.spaces = spaces
@@ -63,7 +65,7 @@ class Algorithm(ABC):
 
 class LearnerState(NamedTuple):
     params: Params
-    optimiser: gradients.State
+    optimiser: OptimizerState
     buffers: Tree = ()  # what an algorithm keeps from one rollout to the next
 
 
@@ -74,13 +76,15 @@ class ActorCriticAlgorithm(Algorithm):
     in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
     """
 
-    def __init__(self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = Flatten) -> None:
+    def __init__(
+        self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = FlattenEncoder
+    ) -> None:
         super().__init__(settings, policy, spaces, encoder)
         self.network = FlatNetwork(lambda key: ActorCritic(key, spaces, policy, encoder))
 
     def init(self, key: Array, n_envs: tuple[int, ...]) -> LearnerState:
         params = self.network.init(key)
-        return LearnerState(params, gradients.init(self.settings, params), self.initial_buffers(n_envs))
+        return LearnerState(params, init_optimizer(self.settings, params), self.initial_buffers(n_envs))
 
     def initial_buffers(self, n_envs: tuple[int, ...]) -> Tree:
         del n_envs

@@ -10,23 +10,16 @@ import jax.numpy as jnp
 from jax import lax
 from pydantic import Field
 
-from gymlab.algorithms import gradients
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import (
-    approx_kl,
-    clip_fraction,
-    estimates,
-    gradient_norms,
-    norm_names,
-    scaled_losses,
-)
-from gymlab.algorithms.rollout_batch import Batch, gae_batch, normalize
+from gymlab.algorithms.opt_metrics import approx_kl, clip_fraction, estimates, gradient_norms, norm_names, scaled_losses
+from gymlab.algorithms.optimizers import apply_gradients, start_update
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.clock import Count, Number
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
+from gymlab.experience.advantages import Batch, gae_batch, normalize
 from gymlab.experience.minibatches import shuffled, take
-from gymlab.networks.flat import Params
+from gymlab.networks.module import Params
 
 
 class PPOSettings(AlgorithmSettings):
@@ -97,7 +90,7 @@ class PPO(ActorCriticAlgorithm):
             return self._count(now, self._descend(now.learner, grads, hp), totals, metrics, hp)
 
         learner = state._replace(
-            optimiser=gradients.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
+            optimiser=start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
         )
         of_loss = list(jax.eval_shape(self.loss, state.params, batch, hp)[1])
         names = [*of_loss, *norm_names(state.params)]
@@ -138,7 +131,7 @@ class PPO(ActorCriticAlgorithm):
         return jnp.mean(error)
 
     def _descend(self, learner: LearnerState, grads: Params, hp: Hyper) -> LearnerState:
-        params, state, _ = gradients.step(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
+        params, state, _ = apply_gradients(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
         return learner._replace(params=params, optimiser=state)
 
     def _count(self, now: _Progress, learner: LearnerState, totals: Array, metrics: Metrics, hp: Hyper) -> _Progress:

@@ -8,23 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gymlab.algorithms import gradients
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
-from gymlab.algorithms.diagnostics import (
-    gradient_norms,
-    norm_names,
-    policy_change,
-    scaled_losses,
-    weighted_estimates,
-)
-from gymlab.algorithms.rollout_batch import fold, normalize
+from gymlab.algorithms.opt_metrics import gradient_norms, norm_names, policy_change, scaled_losses, weighted_estimates
+from gymlab.algorithms.optimizers import apply_gradients, start_update
 from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.experience.returns import monte_carlo
+from gymlab.experience.advantages import fold, monte_carlo, normalize
+from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.networks.actor_critic import ActorCritic
-from gymlab.networks.blank import blank_action, blank_obs
-from gymlab.networks.flat import Params
+from gymlab.networks.module import Params
 
 
 class ReinforceSettings(AlgorithmSettings):
@@ -52,7 +45,7 @@ class Pending(NamedTuple):
     valid: Array  # (L, N)
 
 
-class Buffers(NamedTuple):
+class ReinforceBuffers(NamedTuple):
     pending: tuple[Pending, ...]  # one per env group
     mean_return: Array  # the running-mean baseline
     updates: Array
@@ -82,16 +75,16 @@ class Reinforce(ActorCriticAlgorithm):
             f"reinforce with baseline {self.settings.baseline}: returns of truncated episodes end with 0, not a value"
         ]
 
-    def initial_buffers(self, n_envs: tuple[int, ...]) -> Buffers:
+    def initial_buffers(self, n_envs: tuple[int, ...]) -> ReinforceBuffers:
         length = self.spaces.max_episode_steps
 
         def empty(n: int) -> Pending:
-            obs = blank_obs(self.spaces, (length, n))
-            action = blank_action(self.spaces.action, (length, n))
+            obs = zero_obs(self.spaces, (length, n))
+            action = zero_action(self.spaces.action, (length, n))
             zeros = jnp.zeros((length, n), jnp.float32)
             return Pending(obs, action, zeros, zeros, jnp.zeros((length, n), bool))
 
-        return Buffers(tuple(map(empty, n_envs)), jnp.float32(0), jnp.int32(0))
+        return ReinforceBuffers(tuple(map(empty, n_envs)), jnp.float32(0), jnp.int32(0))
 
     def forget_open_episodes(self, state: LearnerState) -> LearnerState:
         pending = tuple(p._replace(valid=jnp.zeros_like(p.valid)) for p in state.buffers.pending)
@@ -106,8 +99,8 @@ class Reinforce(ActorCriticAlgorithm):
         sample = jax.tree.map(lambda *parts: jnp.concatenate([fold(x) for x in parts]), *[s for s, _ in pairs])
         count = sample.used.sum()
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, sample, state.buffers, hp)
-        ready = gradients.begin(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, _ = gradients.step(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        ready = start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
+        params, opt, _ = apply_gradients(self.settings, ready, state.params, grads, hp["max_grad_norm"])
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
         metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)
@@ -119,7 +112,7 @@ class Reinforce(ActorCriticAlgorithm):
         buffers = self._remember(state.buffers, sample, tuple(p for _, p in pairs))
         return LearnerState(kept[0], kept[1], buffers), metrics
 
-    def loss(self, params: Params, sample: Sample, buffers: Buffers, hp: Hyper) -> tuple[Array, Metrics]:
+    def loss(self, params: Params, sample: Sample, buffers: ReinforceBuffers, hp: Hyper) -> tuple[Array, Metrics]:
         """Minus the weighted log-probability of each action, times how much better than the baseline it turned out."""
         policy, value = self.network(params).both(sample.obs)
         count = jnp.maximum(sample.used.sum(), 1)
@@ -177,10 +170,10 @@ class Reinforce(ActorCriticAlgorithm):
         rest = joined._replace(valid=joined.valid & ~used)
         return sample, jax.tree.map(lambda x: x[n_steps:], rest)
 
-    def _remember(self, buffers: Buffers, sample: Sample, pending: tuple[Pending, ...]) -> Buffers:
+    def _remember(self, buffers: ReinforceBuffers, sample: Sample, pending: tuple[Pending, ...]) -> ReinforceBuffers:
         count = sample.used.sum()
         mean = (sample.target * sample.used).sum() / jnp.maximum(count, 1)
         # A plain mean over the first updates, then one that forgets: early returns are not what to expect later.
         rate = jnp.maximum(1.0 / (buffers.updates + 1), 0.05)
         moved = jnp.where(count > 0, buffers.mean_return + rate * (mean - buffers.mean_return), buffers.mean_return)
-        return Buffers(pending, moved, buffers.updates + (count > 0))
+        return ReinforceBuffers(pending, moved, buffers.updates + (count > 0))

@@ -52,13 +52,12 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
     from gymlab.envs.engines.gymnasium import GymnasiumEngine
     from gymlab.envs.make import split_wrappers
     from gymlab.envs.transform import transformed
-    from gymlab.networks.heads import to_env
-    from gymlab.networks.summary import trace as look
+    from gymlab.networks.distributions import to_env_action
+    from gymlab.networks.layer_summary import summarize_layers as look
     from gymlab.recipes.project_settings import cache_folder
     from gymlab.session.build import make_agent
     from gymlab.session.jax_setup import choose_device, set_up_jax
-    from gymlab.training.env_state import act_through, apply_transforms
-    from gymlab.training.state import Policy
+    from gymlab.training.state import Policy, apply_transforms, transform_action
 
     set_up_jax(cache_folder())
     choose_device(recipe.device, host_engine=True, small=True)
@@ -78,8 +77,8 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
         for t in range(_WARM_UP):
             now = jax.random.fold_in(key, t)
             decision = act(Policy(params, normaliser), step.obs, algorithm.initial_carry(batch), now)
-            action = to_env(spaces.action, np.asarray(decision.action))
-            states, sent = act_through(transforms, states, action, now)
+            action = to_env_action(spaces.action, np.asarray(decision.action))
+            states, sent = transform_action(transforms, states, action, now)
             states, step = apply_transforms(transforms, states, engine.step(sent), now)
         rows = look(algorithm.network, params, agent.normalising.observe(normaliser, step.obs))
     return [row._asdict() for row in rows], sum(int(values.size) for values in params.values())

@@ -16,12 +16,12 @@ from gymlab.training.events import (
     AlertCleared,
     AlertRaised,
     Checkpointed,
-    CheckpointWanted,
+    CheckpointRequested,
     Control,
-    DistributionsWanted,
     Ended,
     Event,
     Feature,
+    HistogramsRequested,
     Measured,
     Recorded,
     Started,
@@ -64,7 +64,7 @@ class Alerts(Feature):
                     control.emit(Measured(row.clock, found))
         elif isinstance(event, Measured) and event.clock.updates > 0 and not event.metrics.keys() <= PREFLIGHT:
             self._fold(event.clock, event.metrics, control)
-        elif isinstance(event, CheckpointWanted) and event.kind == "asked":
+        elif isinstance(event, CheckpointRequested) and event.kind == "asked":
             self.watch.keep(event.clock.updates)
         elif isinstance(event, Checkpointed | Ended):
             self._write()
@@ -86,7 +86,7 @@ class Alerts(Feature):
         log.info("alert %s (%s) %s: %s. %s", alert.id, alert.severity, at, alert.evidence, alert.advice)
         control.emit(AlertRaised(clock, alert))
         if change.wants_distributions:
-            control.emit(DistributionsWanted(clock))
+            control.emit(HistogramsRequested(clock))
 
     def _write(self) -> None:
         text = files.strict_json(alerts_json(self.watch.alerts())) + "\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 from gymlab.core.period import Period
 from gymlab.training.events import (
-    CheckpointWanted,
+    CheckpointRequested,
     Control,
     Evaluated,
     Event,
@@ -49,11 +49,11 @@ class Checkpoint(Feature):
         if (isinstance(event, Started) and not event.resumed) or (
             isinstance(event, Updated) and self._period.fires(event.clock.updates)
         ):
-            control.emit(CheckpointWanted(event.clock, "periodic"))
+            control.emit(CheckpointRequested(event.clock, "periodic"))
         elif isinstance(event, Evaluated):
             self._judge(event, control)
         elif isinstance(event, Stopping):
-            control.emit(CheckpointWanted(event.clock, "last"))
+            control.emit(CheckpointRequested(event.clock, "last"))
 
     def _judge(self, event: Evaluated, control: Control) -> None:
         score = event.evaluation.judged_by(self._solved_by)
@@ -61,6 +61,6 @@ class Checkpoint(Feature):
             return
         self._best = score
         if event.clock.updates == self._updates:
-            control.emit(CheckpointWanted(event.clock, "best"))
+            control.emit(CheckpointRequested(event.clock, "best"))
         else:  # training has gone on since: the policy that scored is in an earlier checkpoint
             control.emit(Promoted(event.clock, self._promote(event.clock.env_steps)))

@@ -19,11 +19,11 @@ from gymlab.features.evaluation_metrics import Patience, episode_seed, measured
 from gymlab.training.evaluation import Evaluation
 from gymlab.training.events import (
     Checkpointed,
-    CheckpointWanted,
+    CheckpointRequested,
     Control,
     Evaluated,
     EvaluationKind,
-    EvaluationWanted,
+    EvaluationRequested,
     Event,
     Feature,
     Measured,
@@ -132,7 +132,7 @@ class EvaluateAside(Feature):
                 self._boundary(event.clock, control)
         elif isinstance(event, Checkpointed):
             self._checkpointed(event, control)
-        elif isinstance(event, EvaluationWanted):
+        elif isinstance(event, EvaluationRequested):
             self._wanted(event, control)
         elif isinstance(event, Started) and self._pending is not None:
             self._ask(self._checkpoint_at(self._pending.env_steps), "periodic", self._pending)
@@ -151,7 +151,7 @@ class EvaluateAside(Feature):
         self._pending = clock
         self._asked = False
         self._owed = False
-        control.emit(CheckpointWanted(clock, "asked"))
+        control.emit(CheckpointRequested(clock, "asked"))
 
     def _checkpointed(self, event: Checkpointed, control: Control) -> None:
         if self._ending and "last" in event.kinds:
@@ -182,7 +182,7 @@ class EvaluateAside(Feature):
         self._tell(clock, "periodic", answer.evaluation, answer.seconds, control)
         return True
 
-    def _wanted(self, event: EvaluationWanted, control: Control) -> None:
+    def _wanted(self, event: EvaluationRequested, control: Control) -> None:
         if self._confirmed is not None and event.clock.updates == self._confirmed[0].updates:
             clock, evaluation = self._confirmed
             self._tell(clock, "confirm", evaluation, 0.0, control)

@@ -14,7 +14,7 @@ from gymlab.training.events import (
     Control,
     Evaluated,
     EvaluationKind,
-    EvaluationWanted,
+    EvaluationRequested,
     Event,
     Feature,
     Measured,
@@ -59,7 +59,7 @@ class Evaluate(Feature):
             due = self._period.fires(event.clock.updates) and event.clock.updates < self._last_update
             if due and self._patience.look(event.rows[-1].metrics):
                 self._evaluate("periodic", event.clock, control)
-        elif isinstance(event, EvaluationWanted):
+        elif isinstance(event, EvaluationRequested):
             self._evaluate(event.kind, event.clock, control)
         elif isinstance(event, Started) and self._owed is not None:
             self._evaluate(self._owed, event.clock, control)

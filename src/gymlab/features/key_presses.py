@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from gymlab.training.events import (
-    CheckpointWanted,
+    CheckpointRequested,
     Control,
-    EvaluationWanted,
+    EvaluationRequested,
     Event,
     Feature,
     KeyPressed,
     Paused,
-    PauseWanted,
+    PauseRequested,
     Stopping,
     Updated,
 )
@@ -57,7 +57,7 @@ class Keys(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if self._keyboard is None:
             return
-        if isinstance(event, PauseWanted):
+        if isinstance(event, PauseRequested):
             self._paused = event.paused  # somebody else may have asked
         elif isinstance(event, Stopping):
             self._keyboard.restore()
@@ -70,12 +70,12 @@ class Keys(Feature):
     def _act(self, key: str, event: Event, control: Control) -> None:
         if key == "p":
             self._paused = not self._paused
-            control.emit(PauseWanted(event.clock, self._paused))
+            control.emit(PauseRequested(event.clock, self._paused))
         control.emit(KeyPressed(event.clock, key))
         if key == "e":
-            control.emit(EvaluationWanted(event.clock, "periodic"))
+            control.emit(EvaluationRequested(event.clock, "periodic"))
         elif key == "c":
-            control.emit(CheckpointWanted(event.clock, "periodic"))
+            control.emit(CheckpointRequested(event.clock, "periodic"))
         elif key == "s":
             control.request_stop("stopped by a key press", unfinished=True)
 

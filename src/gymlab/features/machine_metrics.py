@@ -6,20 +6,20 @@ import time
 from typing import Any
 
 from gymlab.core.clock import Clock
+from gymlab.features.gpu_metrics import gpu_metrics
 from gymlab.process.usage import Usage, usage_metrics, usage_now
-from gymlab.training.compiling import compile_seconds
+from gymlab.training.compile_time import compile_seconds
 from gymlab.training.events import (
     Checkpointed,
     Control,
-    DistributionsWanted,
     Event,
     Feature,
+    HistogramsRequested,
     Measured,
     Started,
     Updated,
 )
-from gymlab.training.gpu import gpu_metrics
-from gymlab.training.histogram_schedule import Looks
+from gymlab.training.update_histograms import HistogramSchedule
 
 LOOK_SECONDS = 1.0  # between two looks at the machine
 
@@ -33,9 +33,11 @@ class Measure(Feature):
 
     name = "measure"
 
-    def __init__(self, looks: Looks | None = None, longest_call: int = 1, compiled: float | None = None) -> None:
+    def __init__(
+        self, looks: HistogramSchedule | None = None, longest_call: int = 1, compiled: float | None = None
+    ) -> None:
         """`compiled`: the seconds that had been spent compiling when the run's parts were built; None: now."""
-        self._looks = looks or Looks()
+        self._looks = looks or HistogramSchedule()
         self._longest_call = longest_call
         self._last = Clock()
         self._first = Clock()
@@ -57,7 +59,7 @@ class Measure(Feature):
             self._last = event.clock
             self._looks.forget(event.clock.updates)
             control.emit(Measured(event.clock, values | self._compiling() | self._machine()))
-        elif isinstance(event, DistributionsWanted):
+        elif isinstance(event, HistogramsRequested):
             self._looks.ask(event.clock.updates + self._longest_call)
         elif isinstance(event, Checkpointed):
             control.emit(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gymlab.core.clock import Clock
+from gymlab.features.row_thinning import Thinning
 from gymlab.metrics.catalogue import COUNTERS, fallen
 from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.training.events import (
@@ -23,7 +24,6 @@ from gymlab.training.events import (
     Updated,
     UpdateRow,
 )
-from gymlab.training.thinning import Thinning
 
 log = logging.getLogger(__name__)
 COMMIT_SECONDS = 1.0

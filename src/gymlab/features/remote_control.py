@@ -11,14 +11,14 @@ from gymlab.runs import steering
 from gymlab.runs.locks import Owner
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import (
-    CheckpointWanted,
+    CheckpointRequested,
     Control,
     Ended,
-    EvaluationWanted,
+    EvaluationRequested,
     Event,
     Feature,
     Paused,
-    PauseWanted,
+    PauseRequested,
     Started,
     Updated,
 )
@@ -41,12 +41,12 @@ class Steering(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started | Ended):
             steering.clear(self._paths)
-        elif isinstance(event, PauseWanted):
+        elif isinstance(event, PauseRequested):
             steering.tell(self._paths, paused=event.paused, updates=event.clock.updates)
         elif isinstance(event, Updated | Paused):
             if isinstance(event, Updated) and self._stepping:
                 self._stepping = False
-                control.emit(PauseWanted(event.clock, True))
+                control.emit(PauseRequested(event.clock, True))
             if time.monotonic() - self._looked >= LOOK_SECONDS:
                 self._looked = time.monotonic()
                 for wish in steering.take(self._paths, self._me):
@@ -54,9 +54,9 @@ class Steering(Feature):
 
     def _grant(self, wish: steering.Wish, event: Event, control: Control) -> None:
         if wish == "evaluate":
-            control.emit(EvaluationWanted(event.clock, "periodic"))
+            control.emit(EvaluationRequested(event.clock, "periodic"))
         elif wish == "checkpoint":
-            control.emit(CheckpointWanted(event.clock, "periodic"))
+            control.emit(CheckpointRequested(event.clock, "periodic"))
         else:
             self._stepping = wish == "step"
-            control.emit(PauseWanted(event.clock, wish == "pause"))
+            control.emit(PauseRequested(event.clock, wish == "pause"))

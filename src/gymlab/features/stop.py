@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymlab.training.episodes import WINDOW
-from gymlab.training.events import Control, Evaluated, EvaluationWanted, Event, Feature, Started, Updated
+from gymlab.training.events import Control, Evaluated, EvaluationRequested, Event, Feature, Started, Updated
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Stop(Feature):
         wanted = self._limits.eval_return
         if wanted is not None and score >= wanted:
             if event.kind == "periodic" and self._limits.confirm:
-                control.emit(EvaluationWanted(event.clock, "confirm"))
+                control.emit(EvaluationRequested(event.clock, "confirm"))
             else:
                 self._stop(f"solved: eval_return {score:g} >= {wanted:g}", control)
                 return

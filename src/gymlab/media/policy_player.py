@@ -19,7 +19,7 @@ from gymlab.envs.make import Env, import_all, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import Transform, transformed
 from gymlab.envs.wrapper_stacks import evaluation_settings
-from gymlab.experience import returns
+from gymlab.experience import advantages
 from gymlab.media.episode_trace import (
     DecisionStats,
     EpisodeTrace,
@@ -29,18 +29,23 @@ from gymlab.media.episode_trace import (
     shortest_numbers,
     to_json,
 )
-from gymlab.networks.distributions import Bernoulli, Categorical, Distribution, Gaussian, MultiCategorical
-from gymlab.networks.heads import to_env
-from gymlab.networks.normalizer import Normalising
+from gymlab.networks.distributions import (
+    Bernoulli,
+    Categorical,
+    Distribution,
+    Gaussian,
+    MultiCategorical,
+    to_env_action,
+)
+from gymlab.networks.normalizer import Normalizer
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import require_secrets
 from gymlab.session.build import make_agent
 from gymlab.session.jax_setup import set_up_jax
 from gymlab.training.agent import Agent
-from gymlab.training.env_state import Act, act_through, apply_transforms, reset_carry
 from gymlab.training.named_tensors import Tensors, from_tensors
-from gymlab.training.state import Policy
+from gymlab.training.state import Act, Policy, apply_transforms, reset_carry, transform_action
 
 MakeEnv = Callable[[EnvSettings], Env]
 
@@ -170,7 +175,7 @@ def return_settings(recipe: Recipe, agent: Agent) -> ReturnSettings:
     normalising = agent.normalising
     values = {name: schedule.at(1.0) for name, schedule in settings.schedules().items()}
     # Rewards as learning sees them; observations are left out.
-    rewards = Normalising(normalising.space, obs=False, reward=normalising.reward, clip=normalising.clip)
+    rewards = Normalizer(normalising.space, obs=False, reward=normalising.reward, clip=normalising.clip)
     nothing = Rollout(**dict.fromkeys(Rollout._fields, ()))  # type: ignore[arg-type]
 
     def training_rewards(policy: Policy, reward: Array) -> Array:
@@ -275,13 +280,13 @@ def _play(
         if t in options.forced:
             decision = _forced(decision, options.forced[t], outlook)
         own = stream_key(key, "transforms", t + 1) if any(part.random for part in actor.transforms) else None
-        chosen = to_env(space, decision.action[:1])
+        chosen = to_env_action(space, decision.action[:1])
         stats = _decision_stats(decision, outlook, step.obs, raw.obs if actor.transforms else None)
         decisions.append(
             _trace_decision(t, step.obs, chosen, decision, outlook, options.labels, total)._replace(stats=stats)
         )
         on_decision(decisions[-1])
-        states, sent = act_through(actor.transforms, states, chosen, own)
+        states, sent = transform_action(actor.transforms, states, chosen, own)
         raw = engine.step(sent)
         states, step = apply_transforms(actor.transforms, states, raw, own)
         carry = decision.carry
@@ -425,8 +430,8 @@ def _compiled(
     *rates: Array,
 ) -> tuple[Array, Array, Array]:
     gamma, lam = rates
-    to_go = returns.monte_carlo(rewards, end_values, terminated, truncated, gamma=gamma)
+    to_go = advantages.monte_carlo(rewards, end_values, terminated, truncated, gamma=gamma)
     gae, td = (
-        returns.gae(rewards, values, next_values, terminated, truncated, gamma=gamma, lam=by) for by in (lam, 0.0)
+        advantages.gae(rewards, values, next_values, terminated, truncated, gamma=gamma, lam=by) for by in (lam, 0.0)
     )
     return to_go, gae, td

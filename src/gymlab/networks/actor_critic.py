@@ -12,10 +12,10 @@ from gymnasium import spaces as gym_spaces
 
 from gymlab.core.arrays import where_rows
 from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
-from gymlab.networks.distributions import Distribution, Gaussian
-from gymlab.networks.encoders import Flatten, MakeEncoder
-from gymlab.networks.heads import distribution, output_count
-from gymlab.networks.init import Wanted, orthogonal, orthogonals
+from gymlab.networks import gsde
+from gymlab.networks.distributions import Distribution, Gaussian, action_distribution, output_count
+from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
+from gymlab.networks.init import WeightSpec, orthogonal, orthogonal_layers
 from gymlab.networks.module import Module, static
 from gymlab.networks.settings import PolicySettings
 
@@ -27,7 +27,6 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "elu": jax.nn.elu,
     "leaky_relu": jax.nn.leaky_relu,
 }
-_GSDE_EPS = 1e-6
 
 
 class Linear(Module):
@@ -43,10 +42,10 @@ class Linear(Module):
         return x @ self.weight + self.bias
 
 
-def _linears(wanted: list[Wanted], settings: PolicySettings) -> list[Linear]:
+def _linears(wanted: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
     """Layers with their first weights; those of the last are orthogonal in any case."""
     if settings.ortho_init:
-        return [Linear(weight) for weight in orthogonals(wanted)]
+        return [Linear(weight) for weight in orthogonal_layers(wanted)]
     *others, last = wanted
     uniform = jax.nn.initializers.lecun_uniform()
     return [Linear(uniform(layer.key, layer.shape, jnp.float32)) for layer in others] + [Linear(orthogonal(*last))]
@@ -83,7 +82,7 @@ class Trunk(Module):
         return x, found
 
 
-class Look(NamedTuple):
+class NetworkTrace(NamedTuple):
     """A network seen from inside, over a batch."""
 
     outputs: Array  # (..., k) of the policy head: logits, or means of Gaussian actions
@@ -103,7 +102,9 @@ class ActorCritic(Module):
     spaces: Spaces = static()
     settings: PolicySettings = static()
 
-    def __init__(self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = Flatten) -> None:
+    def __init__(
+        self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = FlattenEncoder
+    ) -> None:
         own = settings.hidden if settings.value_hidden is None else settings.value_hidden
         trunks = [settings.hidden] if settings.shared else [settings.hidden, own]
         keys = jax.random.split(key, 4)
@@ -114,13 +115,13 @@ class ActorCritic(Module):
         encoders = [encoder(k, spaces.observation) for k in k_encoders]
         sizes = [(made.size, *hidden) for made, hidden in zip(encoders, trunks, strict=True)]
         wanted = [
-            Wanted(k, (a, b), math.sqrt(2))
+            WeightSpec(k, (a, b), math.sqrt(2))
             for layers, of in zip(k_layers, sizes, strict=True)
             for k, a, b in zip(layers, of[:-1], of[1:], strict=False)
         ]
-        wanted.append(Wanted(k_critic, (sizes[-1][-1], 1), 1.0))
+        wanted.append(WeightSpec(k_critic, (sizes[-1][-1], 1), 1.0))
         # The small policy head makes the first policy near uniform, whatever the initialiser.
-        wanted.append(Wanted(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
+        wanted.append(WeightSpec(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
         *layers, self.value_head, self.policy_head = _linears(wanted, settings)
         depth = len(settings.hidden)
         self.policy_trunk = Trunk(encoders[0], layers[:depth], settings.activation)
@@ -141,7 +142,7 @@ class ActorCritic(Module):
         value_latent = latent if self.value_trunk is None else self.value_trunk(obs)
         return self._distribution(latent, obs), self.value_head(value_latent)[..., 0]
 
-    def look(self, obs: Tree) -> Look:
+    def look(self, obs: Tree) -> NetworkTrace:
         """What the network gives, and what its hidden layers do on the way."""
         latent, found = self.policy_trunk.activations(obs)
         layers = {f"policy_trunk.{place}": values for place, values in found.items()}
@@ -150,7 +151,7 @@ class ActorCritic(Module):
             value_latent, found = self.value_trunk.activations(obs)
             layers |= {f"value_trunk.{place}": values for place, values in found.items()}
         values = self.value_head(value_latent)[..., 0]
-        return Look(self.policy_head(latent), self._distribution(latent, obs), values, layers)
+        return NetworkTrace(self.policy_head(latent), self._distribution(latent, obs), values, layers)
 
     def act(self, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
         """Sample (or take the mode of) the distribution, with the log-probability of exactly that action."""
@@ -159,8 +160,8 @@ class ActorCritic(Module):
         if self._gsde:
             assert isinstance(chosen, Gaussian)
             assert self.log_std is not None
-            carry = _hold_noise(carry, key, self.settings.gsde_every)
-            sample = chosen.mean + jnp.einsum("nf,nfd,fd->nd", latent, carry["noise"], jnp.exp(self.log_std))
+            carry = gsde.hold_noise(carry, key, self.settings.gsde_every)
+            sample = chosen.mean + gsde.exploration(latent, carry["noise"], self.log_std)
         else:
             sample = chosen.sample(key)
         action = where_rows(jnp.broadcast_to(greedy, sample.shape[:1]), chosen.mode(), sample)
@@ -170,8 +171,7 @@ class ActorCritic(Module):
         if not self._gsde:
             return ()
         assert self.log_std is not None
-        noise = jnp.zeros((n_envs, *self.log_std.shape), jnp.float32)
-        return {"noise": noise, "age": jnp.zeros(n_envs, jnp.int32)}
+        return gsde.initial_noise(n_envs, self.log_std.shape)
 
     @property
     def _gsde(self) -> bool:
@@ -182,10 +182,8 @@ class ActorCritic(Module):
         log_std = self.log_std
         if self._gsde:
             assert log_std is not None
-            # The noise is latent @ W with W ~ N(0, std^2): its variance in each state is known exactly.
-            variance = jax.lax.stop_gradient(latent) ** 2 @ jnp.exp(2 * log_std)
-            log_std = 0.5 * jnp.log(variance + _GSDE_EPS)
-        return distribution(self.spaces.action, self.policy_head(latent), log_std, mask)
+            log_std = gsde.action_log_std(latent, log_std)
+        return action_distribution(self.spaces.action, self.policy_head(latent), log_std, mask)
 
 
 def _initial_log_std(space: Any, settings: PolicySettings, latent: int) -> Array | None:
@@ -193,13 +191,3 @@ def _initial_log_std(space: Any, settings: PolicySettings, latent: int) -> Array
         return None
     shape = (latent, output_count(space)) if settings.exploration == "gsde" else (output_count(space),)
     return jnp.full(shape, settings.log_std_init, jnp.float32)
-
-
-def _hold_noise(carry: Tree, key: Array, every: int) -> Tree:
-    """A new standard-normal matrix for each env whose own has been held `every` steps (age 0: never drawn).
-
-    It is scaled by the current std when used, so that log-probabilities stay true after an update.
-    """
-    drawn = jax.random.normal(key, carry["noise"].shape)
-    due = carry["age"] % every == 0
-    return {"noise": jnp.where(due[:, None, None], drawn, carry["noise"]), "age": carry["age"] + 1}

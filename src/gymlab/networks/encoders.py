@@ -1,17 +1,25 @@
-"""From observations to a flat feature vector, by space."""
+"""Observation encoders: flattening by space, image CNNs (Nature, IMPALA, small), and both for Dict and Tuple.
+
+Images are rows x columns x channels (channels-first ones are transposed); bytes are scaled to [0, 1]. Each CNN ends in
+one dense layer, so `policy.hidden` may be empty.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from jax import lax
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
+from gymlab.networks.convolution import Conv, max_pool, on_cpu, out_size
+from gymlab.networks.init import orthogonal
 from gymlab.networks.module import Module, static
 
 
@@ -53,7 +61,7 @@ def encode(space: Any, obs: Tree) -> Array:
     return flat.astype(jnp.float32) / 255.0 if space.dtype == np.uint8 else flat.astype(jnp.float32)
 
 
-class Flatten(Module):
+class FlattenEncoder(Module):
     """The default encoder. One of a user's own has the same shape: `Encoder(key, space)`, `size`, and a call."""
 
     size: int = static()
@@ -74,3 +82,241 @@ MakeEncoder = Callable[[Array, Any], Any]  # (key, observation space) -> a modul
 def _flatten(array: Array, event_axes: int) -> Array:
     lead = array.shape[: array.ndim - event_axes]
     return array.reshape(*lead, -1)
+
+
+MICRO_BATCH = 256  # pictures unfolded at a time on a CPU: 0.7 MB each for Nature's network
+_SMALLEST = 5  # sides of a picture that is no table, and of one that Nature's kernels fit
+_LARGE = 36
+Layer = tuple[str, Callable[[Array], Array]]
+
+
+class ImageShape(NamedTuple):
+    """A picture as the network sees it."""
+
+    rows: int
+    columns: int
+    channels: int
+    channels_first: bool = False  # as it arrives
+
+
+def image_shape(space: Any) -> ImageShape | None:
+    """The shape of a space of pictures; None where it is something else."""
+    if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+        return None
+    if len(space.shape) == 2:
+        # A float matrix is rather a table than a picture.
+        return ImageShape(*space.shape, 1) if space.dtype == np.uint8 and min(space.shape) >= _SMALLEST else None
+    first, _, last = space.shape
+    rows, columns, channels = space.shape if last <= first else (*space.shape[1:], first)
+    return ImageShape(rows, columns, channels, last > first) if min(rows, columns) >= _SMALLEST else None
+
+
+class _Dense(Module):
+    weight: Array
+    bias: Array
+
+    def __init__(self, key: Array, size_in: int, size_out: int) -> None:
+        self.weight = orthogonal(key, (size_in, size_out), math.sqrt(2))
+        self.bias = jnp.zeros(size_out, jnp.float32)
+
+    def __call__(self, x: Array) -> Array:
+        return jax.nn.relu(x.reshape(len(x), -1) @ self.weight + self.bias)
+
+
+class _Pictures(Module):
+    """Shared by all: what goes in, micro-batches, and the layers shown one by one."""
+
+    size: int = static()
+    shape: ImageShape = static()
+    bytes_in: bool = static()
+
+    def layers(self) -> list[Layer]:
+        """Name and function of each layer: convolutions, then one that is dense."""
+        raise NotImplementedError
+
+    def __call__(self, obs: Tree) -> Array:
+        x, lead = self._fold(obs)
+        *convolutions, (_, dense) = self.layers()
+
+        def features(x: Array) -> Array:
+            x = self._scaled(x)
+            for _, layer in convolutions:
+                x = layer(x)
+            return x.reshape(len(x), -1)
+
+        if on_cpu() and len(x) > MICRO_BATCH:
+            # What was unfolded is unfolded again for the gradient rather than kept. The dense layer stays outside: its
+            # large gradient would be added up once per micro-batch.
+            again = jax.checkpoint(lambda one: features(one[None])[0])
+            y = lax.map(again, x, batch_size=MICRO_BATCH)
+        else:
+            y = features(x)
+        return dense(y).reshape(*lead, self.size)
+
+    def activations(self, obs: Tree) -> dict[str, Array]:
+        """What each layer gives, by name."""
+        x, lead = self._fold(obs)
+        x = self._scaled(x)
+        found = {}
+        for name, layer in self.layers():
+            x = layer(x)
+            found[name] = x.reshape(*lead, *x.shape[1:])
+        return found
+
+    def _fold(self, obs: Tree) -> tuple[Array, tuple[int, ...]]:
+        rows, columns, channels, first = self.shape
+        single = 2 if channels == 1 and obs.shape[-2:] == (rows, columns) else 3
+        lead = obs.shape[: obs.ndim - single]
+        if first:
+            obs = jnp.moveaxis(obs, -3, -1)
+        return obs.reshape(-1, rows, columns, channels), lead
+
+    def _scaled(self, x: Array) -> Array:
+        x = x.astype(jnp.float32)
+        return x / 255.0 if self.bytes_in else x
+
+
+class NatureCNN(_Pictures):
+    """Three convolutions and 512 dense units (Mnih et al., 2015). For sides of 36 and more."""
+
+    convs: tuple[Conv, ...]
+    dense: _Dense
+
+    def __init__(self, key: Array, space: Any) -> None:
+        shape, self.bytes_in = _needed(space, _LARGE, "nature_cnn")
+        keys = jax.random.split(key, 4)
+        plan = ((shape.channels, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1))
+        self.convs = tuple(Conv(k, (a, b), size, stride) for k, (a, b, size, stride) in zip(keys, plan, strict=False))
+        rows, columns = shape.rows, shape.columns
+        for _, _, size, stride in plan:
+            rows, columns = out_size(rows, size, stride), out_size(columns, size, stride)
+        self.dense = _Dense(keys[3], rows * columns * 64, 512)
+        self.size = 512
+        self.shape = shape
+
+    def layers(self) -> list[Layer]:
+        return [*((f"conv{i}", _relu(conv)) for i, conv in enumerate(self.convs)), ("dense", self.dense)]
+
+
+class SmallCNN(_Pictures):
+    """One convolution and 128 dense units: for boards such as MinAtar's 10 x 10."""
+
+    conv: Conv
+    dense: _Dense
+
+    def __init__(self, key: Array, space: Any) -> None:
+        shape, self.bytes_in = _needed(space, _SMALLEST, "small_cnn")
+        k_conv, k_dense = jax.random.split(key)
+        self.conv = Conv(k_conv, (shape.channels, 16), 3)
+        self.dense = _Dense(k_dense, (shape.rows - 2) * (shape.columns - 2) * 16, 128)
+        self.size = 128
+        self.shape = shape
+
+    def layers(self) -> list[Layer]:
+        return [("conv0", _relu(self.conv)), ("dense", self.dense)]
+
+
+class ImpalaCNN(_Pictures):
+    """Three stages of a convolution, pooling and two residual blocks, and 256 dense units (Espeholt et al., 2018)."""
+
+    stages: tuple[tuple[Conv, ...], ...]  # of each stage: the convolution before pooling, then two for each block
+    dense: _Dense
+
+    def __init__(self, key: Array, space: Any) -> None:
+        shape, self.bytes_in = _needed(space, 8, "impala_cnn")
+        keys = iter(jax.random.split(key, 16))
+        rows = shape.rows
+        columns = shape.columns
+        width = shape.channels
+        stages = []
+        for wide in (16, 32, 32):
+            pairs = [(width, wide), *[(wide, wide)] * 4]
+            stages.append(tuple(Conv(next(keys), pair, 3, pad=1) for pair in pairs))
+            rows = (rows + 1) // 2
+            columns = (columns + 1) // 2
+            width = wide
+        self.stages = tuple(stages)
+        self.dense = _Dense(next(keys), rows * columns * width, 256)
+        self.size = 256
+        self.shape = shape
+
+    def layers(self) -> list[Layer]:
+        return [*((f"stage{i}", _stage(convs)) for i, convs in enumerate(self.stages)), ("dense", self.dense)]
+
+
+class CompositeEncoder(Module):
+    """Pictures inside a Dict or Tuple, each through a network of its own, beside the rest as numbers."""
+
+    parts: dict[str, Any]
+    names: tuple[Any, ...] = static()  # keys of a Dict, places in a Tuple
+    size: int = static()
+
+    def __init__(self, key: Array, space: Any, make: MakeEncoder) -> None:
+        self.names = tuple(space.spaces) if isinstance(space, spaces.Dict) else tuple(range(len(space.spaces)))
+        keys = jax.random.split(key, len(self.names))
+        self.parts = {str(name): make(k, space.spaces[name]) for k, name in zip(keys, self.names, strict=True)}
+        self.size = sum(part.size for part in self.parts.values())
+
+    def __call__(self, obs: Tree) -> Array:
+        return jnp.concatenate([self.parts[str(name)](obs[name]) for name in self.names], -1)
+
+    def activations(self, obs: Tree) -> dict[str, Array]:
+        return {
+            f"{name}.{layer}": values
+            for name in self.names
+            if hasattr(self.parts[str(name)], "activations")
+            for layer, values in self.parts[str(name)].activations(obs[name]).items()
+        }
+
+
+ENCODERS: dict[str, MakeEncoder] = {"nature_cnn": NatureCNN, "impala_cnn": ImpalaCNN, "small_cnn": SmallCNN}
+
+
+def default_encoder(space: Any) -> str | None:
+    """The encoder that suits a space by default; None: it is flattened."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return next((name for name in map(default_encoder, inner) if name is not None), None)
+    shape = image_shape(space)
+    if shape is None:
+        return None
+    return "nature_cnn" if min(shape.rows, shape.columns) >= _LARGE else "small_cnn"
+
+
+def choose_encoder(space: Any, name: str | None) -> MakeEncoder:
+    """The encoder of this name (None: what suits each part) for a space with pictures, else the flattening one."""
+    if default_encoder(space) is None:
+        if name is None:
+            return FlattenEncoder
+        raise UserError(f"policy.encoder: {name} needs pictures (a Box of rows x columns x channels), got {space}")
+
+    def make(key: Array, part: Any) -> Any:
+        suits = default_encoder(part)
+        if suits is None:
+            return FlattenEncoder(key, part)
+        if isinstance(part, spaces.Dict | spaces.Tuple):
+            return CompositeEncoder(key, part, make)
+        return ENCODERS[name or suits](key, part)
+
+    return make
+
+
+def _needed(space: Any, smallest: int, name: str) -> tuple[ImageShape, bool]:
+    shape = image_shape(space)
+    if shape is None or min(shape.rows, shape.columns) < smallest:
+        raise UserError(f"policy.encoder: {name} needs pictures of {smallest} x {smallest} pixels or more, got {space}")
+    return shape, space.dtype == np.uint8
+
+
+def _relu(conv: Conv) -> Callable[[Array], Array]:
+    return lambda x: jax.nn.relu(conv(x))
+
+
+def _stage(convs: tuple[Conv, ...]) -> Callable[[Array], Array]:
+    def run(x: Array) -> Array:
+        x = max_pool(convs[0](x))
+        for first, second in (convs[1:3], convs[3:5]):
+            x = x + second(jax.nn.relu(first(jax.nn.relu(x))))
+        return jax.nn.relu(x)
+
+    return run

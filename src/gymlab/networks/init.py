@@ -20,7 +20,7 @@ _WIDE = 512  # columns; more of them go through LAPACK
 _FEWEST = 4096  # numbers drawn at once: enough for most layers, so that drawing is lowered once for all of them
 
 
-class Wanted(NamedTuple):
+class WeightSpec(NamedTuple):
     """Weights of a layer (..., out) whose columns, or rows where those are fewer, are orthogonal and `scale` long."""
 
     key: Array
@@ -30,10 +30,10 @@ class Wanted(NamedTuple):
 
 def orthogonal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
     """The weights of one layer."""
-    return orthogonals([Wanted(key, shape, scale)])[0]
+    return orthogonal_layers([WeightSpec(key, shape, scale)])[0]
 
 
-def orthogonals(layers: list[Wanted]) -> list[Array]:
+def orthogonal_layers(layers: list[WeightSpec]) -> list[Array]:
     """The same of several: drawn at once where they are of a size, which compiles in half the time."""
     counts = [max(_FEWEST, 1 << (math.prod(layer.shape) - 1).bit_length()) for layer in layers]
     made: dict[int, Array] = {}

@@ -18,24 +18,24 @@ from gymlab.core.types import Array, Masked, Rollout, Tree
 _EPS = 1e-8
 
 
-class Moments(NamedTuple):
+class RunningMoments(NamedTuple):
     count: Array  # ()
     mean: Array  # (*event)
     var: Array  # (*event)
 
 
-class Normaliser(NamedTuple):
+class NormalizerState(NamedTuple):
     """A value: part of the state of training and of every saved policy. () where a part is off."""
 
     obs: Tree  # Moments for each float Box of the observation space, () for anything else
     reward: Tree  # Moments of the discounted return, or ()
 
 
-def identity(shape: tuple[int, ...]) -> Moments:
-    return Moments(jnp.zeros((), jnp.float32), jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32))
+def initial_moments(shape: tuple[int, ...]) -> RunningMoments:
+    return RunningMoments(jnp.zeros((), jnp.float32), jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32))
 
 
-def merge(moments: Moments, batch: Array) -> Moments:
+def merge_moments(moments: RunningMoments, batch: Array) -> RunningMoments:
     """Moments with a batch (any leading axes) added: Chan's parallel formula."""
     lead = tuple(range(batch.ndim - moments.mean.ndim))
     size = float(np.prod([batch.shape[axis] for axis in lead]))
@@ -47,10 +47,10 @@ def merge(moments: Moments, batch: Array) -> Moments:
     weight = size / total
     # `count` is 0 before the first batch, so the identity's variance of 1 leaves no trace.
     spread = (moments.var * moments.count + var * size) / total + gap**2 * (moments.count / total) * weight
-    return Moments(total, moments.mean + gap * weight, spread)
+    return RunningMoments(total, moments.mean + gap * weight, spread)
 
 
-class Normalising:
+class Normalizer:
     """What the recipe's `normalize:` block asks for, over one observation space."""
 
     def __init__(self, space: Any, *, obs: bool, reward: bool, clip: float) -> None:
@@ -59,24 +59,24 @@ class Normalising:
         self.reward = reward
         self.clip = clip
 
-    def init(self) -> Normaliser:
-        obs = _by_space(self.space, lambda space: identity(space.shape), ()) if self.obs else ()
-        return Normaliser(obs, identity(()) if self.reward else ())
+    def init(self) -> NormalizerState:
+        obs = _by_space(self.space, lambda space: initial_moments(space.shape), ()) if self.obs else ()
+        return NormalizerState(obs, initial_moments(()) if self.reward else ())
 
-    def observe(self, normaliser: Normaliser, obs: Tree) -> Tree:
+    def observe(self, normaliser: NormalizerState, obs: Tree) -> Tree:
         """Observations as the network sees them."""
         if not self.obs:
             return obs
         if isinstance(obs, Masked):
             return Masked(self.observe(normaliser, obs.obs), obs.mask)
 
-        def one(moments: Moments, x: Array) -> Array:
+        def one(moments: RunningMoments, x: Array) -> Array:
             scaled = (x - moments.mean) / jnp.sqrt(moments.var + _EPS)
             return jnp.clip(scaled, -self.clip, self.clip)
 
         return _by_space(self.space, lambda _, moments, x: one(moments, x), None, normaliser.obs, obs)
 
-    def seen(self, normaliser: Normaliser, rollout: Rollout) -> Rollout:
+    def seen(self, normaliser: NormalizerState, rollout: Rollout) -> Rollout:
         """The rollout as learning sees it."""
         reward = rollout.train_reward
         if self.reward:
@@ -90,18 +90,18 @@ class Normalising:
         )
 
     def learn(
-        self, normaliser: Normaliser, rollout: Rollout, discounted: Array, gamma: Array
-    ) -> tuple[Normaliser, Array]:
+        self, normaliser: NormalizerState, rollout: Rollout, discounted: Array, gamma: Array
+    ) -> tuple[NormalizerState, Array]:
         """Statistics after a rollout, and the running discounted return of each env."""
         obs = normaliser.obs
         reward = normaliser.reward
         if self.obs:
             raw = rollout.obs.obs if isinstance(rollout.obs, Masked) else rollout.obs
-            obs = _by_space(self.space, lambda _, moments, x: merge(moments, x), (), obs, raw)
+            obs = _by_space(self.space, lambda _, moments, x: merge_moments(moments, x), (), obs, raw)
         if self.reward:
             discounted, sums = _discounted(discounted, rollout, gamma)
-            reward = merge(reward, sums)
-        return Normaliser(obs, reward), discounted
+            reward = merge_moments(reward, sums)
+        return NormalizerState(obs, reward), discounted
 
 
 def _discounted(running: Array, rollout: Rollout, gamma: Array) -> tuple[Array, Array]:

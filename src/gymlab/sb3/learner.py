@@ -19,7 +19,7 @@ from gymlab.sb3.programs import use_device
 from gymlab.session.build import make_plan
 from gymlab.session.metric_schedule import look_rule
 from gymlab.training.events import Feature
-from gymlab.training.loop import Loop, Plan
+from gymlab.training.loop import Loop, RunPlan
 from gymlab.training.state import TrainState
 
 
@@ -134,7 +134,7 @@ class Learner(Model):
         lesson.end()
 
     def _run(
-        self, trainer: Trainer, recipe: Recipe, plan: Plan, features: list[Feature], named: tuple[Any, Any]
+        self, trainer: Trainer, recipe: Recipe, plan: RunPlan, features: list[Feature], named: tuple[Any, Any]
     ) -> None:
         """The same with a run directory, as `gymlab train` keeps it."""
         from gymlab.envs.registry import spec_threshold

@@ -10,7 +10,7 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Array, VecStep
-from gymlab.networks.heads import to_env
+from gymlab.networks.distributions import to_env_action
 from gymlab.recipes.schema import Recipe
 from gymlab.sb3.callbacks import BaseCallback
 from gymlab.sb3.programs import compiled_parts
@@ -154,7 +154,7 @@ class Lesson(Feature):
                 info["terminal_observation"] = jax.tree.map(lambda leaf, i=i: np.copy(leaf[i]), vec.successor)
             infos.append(info)
         return {
-            "actions": to_env(self._trainer.parts.spaces.action, action),
+            "actions": to_env_action(self._trainer.parts.spaces.action, action),
             "new_obs": jax.tree.map(np.copy, vec.obs),
             "rewards": vec.reward.copy(),
             "dones": vec.terminated | vec.truncated,

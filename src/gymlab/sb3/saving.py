@@ -22,7 +22,7 @@ from gymlab.sb3.source import rebuilt
 from gymlab.sb3.space_json import spaces_from_json, spaces_to_json
 from gymlab.session.predictor import Acting
 from gymlab.training.agent import Agent
-from gymlab.training.loop import Plan
+from gymlab.training.loop import RunPlan
 from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
 from gymlab.training.state import TrainState
 
@@ -56,7 +56,7 @@ def adopted(agent: Agent, begun: TrainState, known: TrainState) -> TrainState:
     return begun._replace(algorithm=algorithm, normaliser=known.normaliser)
 
 
-def rebased(clock: Clock, plan: Plan) -> Clock:
+def rebased(clock: Clock, plan: RunPlan) -> Clock:
     """The clock in rollouts of this size, where it was counted in others."""
     rollout = plan.steps_per_update * plan.n_envs
     if clock.env_steps == clock.updates * rollout:

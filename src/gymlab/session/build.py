@@ -21,9 +21,8 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.envs.sync_vector import Factory
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import Stacks, check_alike, evaluation_settings, stacks_of
-from gymlab.networks.encoders import MakeEncoder
-from gymlab.networks.images import ENCODERS, chosen_for, encoder_for
-from gymlab.networks.normalizer import Normalising
+from gymlab.networks.encoders import ENCODERS, MakeEncoder, choose_encoder, default_encoder
+from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import EvalSettings, Recipe, Share, Steps
@@ -34,15 +33,16 @@ from gymlab.session.jax_setup import beside_gpu, choose_device, set_up_jax
 from gymlab.session.metric_schedule import look_rule
 from gymlab.session.rollout_memory import check_memory, rollout_bytes
 from gymlab.training.agent import Agent
-from gymlab.training.collect_compiled import CompiledCollector
-from gymlab.training.collect_host import HostCollector, OnStep
-from gymlab.training.compiling import compile_seconds
+from gymlab.training.collector_compiled import CompiledCollector
+from gymlab.training.collector_host import HostCollector, OnStep
+from gymlab.training.compile_time import compile_seconds
 from gymlab.training.evaluation import Abandon, Evaluation, Evaluator
-from gymlab.training.histogram_schedule import Looks
-from gymlab.training.loop import Plan
+from gymlab.training.loop import RunPlan
 from gymlab.training.state import Policy
-from gymlab.training.trainer import Program
-from gymlab.training.trainers import CompiledProgram, HostProgram
+from gymlab.training.trainer import Trainer
+from gymlab.training.trainer_compiled import CompiledTrainer
+from gymlab.training.trainer_host import HostTrainer
+from gymlab.training.update_histograms import HistogramSchedule
 
 if TYPE_CHECKING:
     from gymlab.session.evaluator.shared import Examiners
@@ -68,12 +68,12 @@ class Parts:
     chosen: Chosen
     spaces: Spaces
     agent: Agent
-    program: Program
-    plan: Plan
+    program: Trainer
+    plan: RunPlan
     evaluator: Evaluator
     notes: list[str]
     stacks: Stacks | None = None  # None for env objects
-    looks: Looks = field(default_factory=Looks)  # when distributions are taken
+    looks: HistogramSchedule = field(default_factory=HistogramSchedule)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
     together: int = 1  # runs in one vmapped program
     examiners: Examiners | None = None  # evaluation processes that they share
@@ -144,11 +144,11 @@ def build(
     spaces = transformed(engine.spaces, transforms)
     plan = make_plan(recipe, horizon or recipe.budget)
     check_memory(recipe, spaces)
-    looks = Looks()
+    looks = HistogramSchedule()
     compiled = None if kept is None else kept.find(recipe)
     if compiled is None:
         compiled = _compiled(recipe, engine, plan, looks, factory, on_step)
-    elif isinstance(compiled.program, HostProgram):
+    elif isinstance(compiled.program, HostTrainer):
         compiled = compiled._replace(program=compiled.program.again((engine,), looks))
     else:
         compiled = compiled._replace(program=compiled.program.again(looks))
@@ -156,8 +156,8 @@ def build(
         kept.keep(recipe, compiled)
     agent, program, evaluator = compiled
     told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
-    if recipe.policy.encoder is None and chosen_for(spaces.observation) is not None:
-        told.append(f"pictures are read by policy.encoder: {chosen_for(spaces.observation)}")
+    if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
+        told.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
     stacks = stacks_of(recipe.env) if factory is None else None
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
@@ -169,18 +169,23 @@ def build(
 
 
 def _compiled(
-    recipe: Recipe, engine: Any, plan: Plan, looks: Looks, factory: Factory | None, on_step: OnStep | None
+    recipe: Recipe,
+    engine: Any,
+    plan: RunPlan,
+    looks: HistogramSchedule,
+    factory: Factory | None,
+    on_step: OnStep | None,
 ) -> Compiled:
     _, transforms = split_wrappers(recipe.env)
     agent = make_agent(recipe, transformed(engine.spaces, transforms))
     carry = agent.algorithm.initial_carry(recipe.n_envs)
-    program: CompiledProgram | HostProgram
+    program: CompiledTrainer | HostTrainer
     if isinstance(engine, JaxEngine):
         collected = CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps)
-        program = CompiledProgram(agent, (collected,), plan.hp_names, looks)
+        program = CompiledTrainer(agent, (collected,), plan.hp_names, looks)
     else:
         collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
-        program = HostProgram(agent, (collector,), plan.hp_names, looks)
+        program = HostTrainer(agent, (collector,), plan.hp_names, looks)
     return Compiled(agent, program, make_evaluator(recipe, agent, engine.spaces, factory))
 
 
@@ -194,18 +199,18 @@ def make_evaluator(recipe: Recipe, agent: Agent, spaces: Spaces, factory: Factor
 
 def is_small(recipe: Recipe, spaces: Spaces) -> bool:
     """Whether a step of the network costs less than the way to a GPU and back."""
-    return max(recipe.policy.hidden, default=0) <= SMALL_NETWORK and chosen_for(spaces.observation) is None
+    return max(recipe.policy.hidden, default=0) <= SMALL_NETWORK and default_encoder(spaces.observation) is None
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     """The algorithm and the normalising of a recipe, for an env with these spaces."""
     make = algorithm_class(recipe.algorithm.name)
     algorithm = make(recipe.algorithm.settings, recipe.policy, spaces, make_encoder(recipe.policy, spaces.observation))
-    normalising = Normalising(spaces.observation, **recipe.normalize.model_dump())
+    normalising = Normalizer(spaces.observation, **recipe.normalize.model_dump())
     return Agent(algorithm, normalising, skips=recipe.on_nan == "skip", statistics=recipe.metrics.statistics)
 
 
-def _told(recipe: Recipe, chosen: Chosen, plan: Plan, limit: int) -> list[str]:
+def _told(recipe: Recipe, chosen: Chosen, plan: RunPlan, limit: int) -> list[str]:
     """What `auto` and the budget came to, where it is not plain."""
     notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
     steps = plan.updates * plan.steps_per_update
@@ -225,7 +230,7 @@ def _no_registered_limit(env: EnvSettings) -> bool:
 def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:
     """The encoder a recipe names, or the one that suits what is seen."""
     if policy.encoder is None or policy.encoder in ENCODERS:
-        return encoder_for(space, policy.encoder)
+        return choose_encoder(space, policy.encoder)
     import equinox as eqx
 
     found = load_reference(policy.encoder)
@@ -244,7 +249,7 @@ def algorithm_class(name: str) -> type[Algorithm]:
     return found
 
 
-def make_plan(recipe: Recipe, horizon: Steps) -> Plan:
+def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
     per_update = recipe.n_steps * (recipe.n_envs if recipe.budget.clock == "env_steps" else 1)
     per_horizon = recipe.n_steps * (recipe.n_envs if horizon.clock == "env_steps" else 1)
     schedules = recipe.algorithm.settings.schedules()
@@ -254,7 +259,7 @@ def make_plan(recipe: Recipe, horizon: Steps) -> Plan:
         return np.array([schedule.at(progress) for schedule in schedules.values()], np.float32)
 
     wanted = recipe.stop.train_return
-    return Plan(
+    return RunPlan(
         steps_per_update=recipe.n_steps,
         n_envs=recipe.n_envs,
         updates=math.ceil(recipe.budget.count / per_update),

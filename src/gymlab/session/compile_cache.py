@@ -9,7 +9,8 @@ from gymlab.core.schedules import Schedule
 from gymlab.recipes.schema import Recipe
 from gymlab.training.agent import Agent
 from gymlab.training.evaluation import Evaluator
-from gymlab.training.trainers import CompiledProgram, HostProgram
+from gymlab.training.trainer_compiled import CompiledTrainer
+from gymlab.training.trainer_host import HostTrainer
 
 # Blocks that compiled code knows nothing of. Scheduled values enter it as numbers; all else is compiled in.
 _BESIDE = {"name", "budget", "stop", "eval", "checkpoints", "video", "alerts", "features"}
@@ -21,7 +22,7 @@ class Compiled(NamedTuple):
     """The parts of a run that hold compiled code."""
 
     agent: Agent
-    program: CompiledProgram | HostProgram
+    program: CompiledTrainer | HostTrainer
     evaluator: Evaluator
 
 

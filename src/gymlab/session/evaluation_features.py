@@ -20,7 +20,7 @@ from gymlab.session.evaluator.client import NICE, ExaminerProcess
 from gymlab.session.evaluator.parts import blank_policy
 from gymlab.training.events import Feature
 from gymlab.training.state import TrainState
-from gymlab.training.trainers import CompiledProgram
+from gymlab.training.trainer_compiled import CompiledTrainer
 
 ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
 
@@ -82,7 +82,7 @@ def judging(
             )
         else:
             run = parts.evaluate if desk is None else desk.evaluate
-            if desk is None and isinstance(parts.program, CompiledProgram):
+            if desk is None and isinstance(parts.program, CompiledTrainer):
                 leaving.callback(_preparing(parts, parts.program, state).join)
             evaluate = Evaluate(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
@@ -96,7 +96,7 @@ def judging(
         ]
 
 
-def _preparing(parts: Parts, program: CompiledProgram, state: TrainState) -> threading.Thread:
+def _preparing(parts: Parts, program: CompiledTrainer, state: TrainState) -> threading.Thread:
     """Compiles what evaluation needs while the updates are compiled and the first ones made, both without Python.
 
     What only the last evaluation needs waits for the updates: they want every core until they are compiled.

@@ -12,7 +12,7 @@ import numpy as np
 
 from gymlab.core.errors import RunError
 from gymlab.core.types import Rollout
-from gymlab.networks.blank import blank_obs
+from gymlab.experience.space_arrays import zero_obs
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
@@ -20,11 +20,11 @@ from gymlab.reports.fault_bundle import Bundle, statistics, write_bundle
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.paths import RunPaths
 from gymlab.session.build import Parts, build
-from gymlab.training.agent import Learnt
+from gymlab.training.agent import UpdateResult
 from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
-from gymlab.training.nonfinite import Finding, NumericalFault
+from gymlab.training.nonfinite import NonfiniteTensor, NumericalFault
 from gymlab.training.state import TrainState
-from gymlab.training.trainers import CompiledProgram
+from gymlab.training.trainer_compiled import CompiledTrainer
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     return f"bundle: {path}"
 
 
-def advice(findings: list[Finding], parts: Parts, hp: Mapping[str, Any]) -> list[str]:
+def advice(findings: list[NonfiniteTensor], parts: Parts, hp: Mapping[str, Any]) -> list[str]:
     """What to change, by where the numbers first went bad."""
     recipe = parts.recipe
     if not findings:
@@ -144,19 +144,19 @@ def _again(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
     """Everything the update gives. Compiled envs are stepped again, others' rollout is the bundle's."""
     update = np.uint32(bundle.report["update"] - 1)
     hp = {name: np.float32(value) for name, value in bundle.report["hp"].items()}
-    if isinstance(parts.program, CompiledProgram):
+    if isinstance(parts.program, CompiledTrainer):
         rollouts = parts.program.recollect(state, int(update))
     else:
         rollouts = (_rollout(parts, bundle.rollout()),)
         state = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in state.groups))
-    learnt: Learnt = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
+    learnt: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
     fault = learnt.fault | ~parts.agent.sound(learnt.state)
     return to_tensors({"rollout": rollouts, "state": learnt.state, "metrics": learnt.metrics, "fault": fault})
 
 
 def _rollout(parts: Parts, tensors: Tensors) -> Rollout:
     """The bundle's rollout, its trees in the shape that the spaces and the algorithm give them."""
-    obs = blank_obs(parts.spaces, ())
+    obs = zero_obs(parts.spaces, ())
     carry = parts.agent.algorithm.initial_carry(parts.recipe.n_envs)
 
     def named(prefix: str) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gymlab.recipes.schema import MetricsSettings
-from gymlab.training.histogram_schedule import Rule
+from gymlab.training.update_histograms import UpdateRule
 
 if TYPE_CHECKING:
     from gymlab.session.build import Parts
@@ -18,7 +18,7 @@ def updates_per_row(settings: MetricsSettings, updates: int) -> int:
     return -(-updates // MOST_ROWS) if settings.rows_every == "auto" else settings.rows_every
 
 
-def look_rule(parts: Parts) -> Rule:
+def look_rule(parts: Parts) -> UpdateRule:
     """Distributions are taken of the first and the last update, at evaluations, and at a cadence in whole rows."""
     settings = parts.recipe.metrics
     last = parts.plan.updates

@@ -13,7 +13,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Masked, Spaces, Tree
 from gymlab.envs.buffers import leaf_dtype, leaf_shape, leaves
-from gymlab.networks.heads import to_env
+from gymlab.networks.distributions import to_env_action
 from gymlab.training.agent import Agent
 from gymlab.training.state import Policy
 
@@ -62,7 +62,7 @@ class Predictor:
         self._calls = (self._calls + (not deterministic)) % 2**32
         chosen = self._acting.act(policy, obs, self._carries[n], self._key, call, np.bool_(deterministic))
         space = self._spaces.action
-        action = np.asarray(to_env(space, np.asarray(chosen))).astype(space.dtype)
+        action = np.asarray(to_env_action(space, np.asarray(chosen))).astype(space.dtype)
         return np.asarray(action[0]) if single else action
 
 

@@ -10,14 +10,14 @@ import jax
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Spaces
-from gymlab.networks.blank import blank_action, blank_obs
+from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.recipes.schema import Recipe
 
 
 def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:
     """About what one rollout takes in memory."""
     lead = (recipe.n_steps, recipe.n_envs)
-    obs, action = jax.eval_shape(lambda: (blank_obs(spaces, lead), blank_action(spaces.action, lead)))
+    obs, action = jax.eval_shape(lambda: (zero_obs(spaces, lead), zero_action(spaces.action, lead)))
 
     def size(tree: Any) -> int:
         return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

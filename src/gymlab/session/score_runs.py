@@ -22,8 +22,7 @@ from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
 from gymlab.session.build import Parts, build
 from gymlab.session.evaluator.parts import Scorer, open_scorer
-from gymlab.training.evaluation import WAYS, Abandon, Score, Way, episodes_of
-from gymlab.training.exact_return import exact_return
+from gymlab.training.evaluation import WAYS, Abandon, EvalScore, Way, counted_episodes, exact_return
 from gymlab.training.named_tensors import from_tensors
 from gymlab.training.state import Policy
 
@@ -139,7 +138,7 @@ def score_run(
         )
 
 
-def pooled(scores: Sequence[Score]) -> Pooled:
+def pooled(scores: Sequence[EvalScore]) -> Pooled:
     """Several evaluations of one policy as one: each seed's episodes are resampled within themselves."""
     groups = [np.array(score.returns) for score in scores]
     returns = np.concatenate(groups)
@@ -155,7 +154,9 @@ def pooled(scores: Sequence[Score]) -> Pooled:
 
 
 def _seeds(episodes: int, max_envs: int, way: Way, seed: int) -> list[int]:
-    return [episode_seed(seed, env, episode, evaluation=True) for env, episode in episodes_of(episodes, max_envs, way)]
+    return [
+        episode_seed(seed, env, episode, evaluation=True) for env, episode in counted_episodes(episodes, max_envs, way)
+    ]
 
 
 def exact_score(scorer: Scorer, policy: Policy) -> float | None:

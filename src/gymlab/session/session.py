@@ -46,7 +46,7 @@ from gymlab.session.signals import watch_signals
 from gymlab.session.video import make_video
 from gymlab.trackers.assemble import Trackers, make_tracker
 from gymlab.training.events import Checkpointed, CheckpointKind, Feature
-from gymlab.training.loop import Barrier, Loop, Outcome
+from gymlab.training.loop import Barrier, Loop, TrainOutcome
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
 
@@ -211,7 +211,7 @@ class Session:
 
         return barrier
 
-    def _result(self, outcome: Outcome, exit_code: int) -> Result:
+    def _result(self, outcome: TrainOutcome, exit_code: int) -> Result:
         index = read_index(self.store.paths)
         return Result(
             run_id=self.store.run_id,

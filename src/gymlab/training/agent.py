@@ -11,17 +11,24 @@ from jax import lax
 from gymlab.algorithms.base import Algorithm, Hyper, Metrics
 from gymlab.core.jax_keys import stream_key
 from gymlab.core.types import Array, Decision, Rollout, Tree
-from gymlab.networks.normalizer import Normalising
+from gymlab.networks.normalizer import Normalizer
 from gymlab.training import episodes
-from gymlab.training.distributions import Layout, Subject, take
-from gymlab.training.state import Policy, Skipped, TrainState
-from gymlab.training.statistics import action_statistics, basic, reward_parts, reward_statistics
+from gymlab.training.state import Policy, SkippedUpdates, TrainState
+from gymlab.training.update_histograms import HistogramLayout
+from gymlab.training.update_stats import (
+    MeasuredUpdate,
+    action_statistics,
+    basic_metrics,
+    measure_update,
+    reward_parts,
+    reward_statistics,
+)
 
-MOST_SKIPPED = 10  # updates in a row; after that something is wrong for good
+MAX_SKIPPED_IN_A_ROW = 10  # updates in a row; after that something is wrong for good
 CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
 
 
-class Learnt(NamedTuple):
+class UpdateResult(NamedTuple):
     """What one update gave."""
 
     state: TrainState
@@ -33,10 +40,10 @@ class Learnt(NamedTuple):
 class Agent:
     """The functions both collectors and evaluation share. They are traced, never run by themselves."""
 
-    layout = Layout()  # of `Learnt.look`, known once that was traced
+    layout = HistogramLayout()  # of `Learnt.look`, known once that was traced
 
     def __init__(
-        self, algorithm: Algorithm, normalising: Normalising, *, skips: bool = False, statistics: str = "basic"
+        self, algorithm: Algorithm, normalising: Normalizer, *, skips: bool = False, statistics: str = "basic"
     ) -> None:
         self.algorithm = algorithm
         self.normalising = normalising
@@ -46,9 +53,9 @@ class Agent:
     def policy(self, state: TrainState) -> Policy:
         return Policy(self.algorithm.weights(state.algorithm), state.normaliser)
 
-    def no_skips(self) -> Skipped | None:
+    def no_skips(self) -> SkippedUpdates | None:
         """What a new state counts."""
-        return Skipped(jnp.int32(0), jnp.int32(0)) if self._skips else None
+        return SkippedUpdates(jnp.int32(0), jnp.int32(0)) if self._skips else None
 
     def act(self, policy: Policy, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
         seen = self.normalising.observe(policy.normaliser, obs)
@@ -67,11 +74,11 @@ class Agent:
 
     def learn(
         self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array, look: Array | None = None
-    ) -> Learnt:
+    ) -> UpdateResult:
         """One update of the algorithm; then the statistics move on. `look` says whether distributions are taken."""
         key = stream_key(state.key, "update", update)
         learnt, metrics = self.algorithm.update(state.algorithm, self.seen(state, rollouts), hp, key)
-        metrics = metrics if self._full else basic(metrics)
+        metrics = metrics if self._full else basic_metrics(metrics)
         given = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         if self._skips:
             rollouts = tuple(map(_without_bad_rewards, rollouts))
@@ -89,7 +96,7 @@ class Agent:
         seen = None if look is None or not self._full else self._look(look, state, after, rollouts)
         sound = all_finite((given, _losses(metrics)))
         if not self._skips:
-            return Learnt(after, metrics | measured, ~sound, seen)
+            return UpdateResult(after, metrics | measured, ~sound, seen)
         sound &= self.sound(after)
         kept = self._kept_or_skipped(state, after, sound)
         assert kept.skipped is not None
@@ -98,20 +105,20 @@ class Agent:
         # Skipping does not help after too many in a row, nor where there is nothing sound to go on from.
         rest = [(group.carry, group.episodes, group.discounted) for group in groups]
         lost = ~all_finite((rest, [rollout.last_obs for rollout in rollouts]))
-        return Learnt(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MOST_SKIPPED)), seen)
+        return UpdateResult(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MAX_SKIPPED_IN_A_ROW)), seen)
 
     def _look(self, look: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
         """The distributions of an update, of its first env group."""
 
         def taken() -> Array:
-            subject = Subject(
+            subject = MeasuredUpdate(
                 rollouts[0],
                 lambda obs: self.normalising.observe(before.normaliser, obs),
                 before.algorithm,
                 after.algorithm,
                 after.groups[0].episodes,
             )
-            packed, self.layout = take(self.algorithm.spaces, self.algorithm, subject)
+            packed, self.layout = measure_update(self.algorithm.spaces, self.algorithm, subject)
             return packed
 
         shape = jax.eval_shape(taken)
@@ -124,7 +131,7 @@ class Agent:
         old = (self.algorithm.forget_open_episodes(before.algorithm), before.normaliser)
         new = (after.algorithm, after.normaliser)
         algorithm, normaliser = jax.tree.map(lambda x, y: jnp.where(sound, x, y), new, old)
-        skipped = Skipped(before.skipped.total + ~sound, jnp.where(sound, 0, before.skipped.in_a_row + 1))
+        skipped = SkippedUpdates(before.skipped.total + ~sound, jnp.where(sound, 0, before.skipped.in_a_row + 1))
         return after._replace(algorithm=algorithm, normaliser=normaliser, skipped=skipped)
 
 

@@ -1,7 +1,6 @@
-"""Scoring a policy on the real env: greedy and sampled side by side, the same number of episodes from every env.
+"""Evaluation of a policy on the real env: greedy and sampled side by side, with a quota of episodes per env.
 
-With a quota per env, short episodes are not counted more often than long ones, as they are when one simply takes the
-first n that finish.
+A quota per env keeps short episodes from being over-represented, as they are in the first n episodes that finish.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import numpy as np
 from gymlab.core.jax_keys import named_key, stream_key
 from gymlab.core.statistics import estimate, iqm, mean
 from gymlab.core.types import Array, Tree
+from gymlab.envs.ports.tabular import Tabular
 from gymlab.envs.transform import Transform, transformed
-from gymlab.networks.heads import to_env
-from gymlab.training.env_state import Act, act_through, apply_transforms, reset_carry
+from gymlab.networks.distributions import to_env_action
+from gymlab.training.state import Act, apply_transforms, reset_carry, transform_action
 
 Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
 Way = Literal["greedy", "sampled"]  # of acting
@@ -32,7 +32,7 @@ class Abandoned(Exception):
     """An evaluation was given up: it has no result."""
 
 
-class Score(NamedTuple):
+class EvalScore(NamedTuple):
     """Returns of one way of acting, unshaped."""
 
     mean: float
@@ -51,8 +51,8 @@ class Score(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    greedy: Score
-    sampled: Score
+    greedy: EvalScore
+    sampled: EvalScore
     seed: int
 
     def as_json(self) -> dict[str, dict[str, float]]:
@@ -64,10 +64,10 @@ class Evaluation(NamedTuple):
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Evaluation:
-        greedy, sampled = (Score(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
+        greedy, sampled = (EvalScore(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
         return cls(greedy, sampled, saved["seed"])
 
-    def of(self, way: Way) -> Score:
+    def of(self, way: Way) -> EvalScore:
         return self.greedy if way == "greedy" else self.sampled
 
     def judged_by(self, mode: str) -> float:
@@ -76,18 +76,18 @@ class Evaluation(NamedTuple):
         return min(means.values()) if mode == "both" else means[mode]
 
 
-class Episode(NamedTuple):
+class EvalEpisode(NamedTuple):
     total: float
     length: int
     truncated: bool
 
 
-def _score(episodes: list[Episode], reward: float, steps: int) -> Score:
+def _score(episodes: list[EvalEpisode], reward: float, steps: int) -> EvalScore:
     if not episodes:
-        return Score(math.nan, math.nan, 0, math.nan, 0, reward / max(steps, 1))
+        return EvalScore(math.nan, math.nan, 0, math.nan, 0, reward / max(steps, 1))
     totals = np.array([episode.total for episode in episodes], np.float64)
     likely = estimate(totals, mean, resamples=RESAMPLES)
-    return Score(
+    return EvalScore(
         mean=float(totals.mean()),
         std=float(totals.std()),
         n=len(episodes),
@@ -105,7 +105,7 @@ def _quota(episodes: int, n_envs: int) -> np.ndarray:
     return np.array([len(part) for part in np.array_split(np.arange(episodes), n_envs)])
 
 
-def episodes_of(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]:
+def counted_episodes(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]:
     """(env index, episode index) of every episode that counts for one way of acting, in the order of its returns."""
     quota = _quota(episodes, min(episodes, max_envs))
     first = len(quota) * WAYS.index(way)
@@ -182,7 +182,7 @@ class Evaluator:
 
     def _play(
         self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
-    ) -> tuple[Score, Score]:
+    ) -> tuple[EvalScore, EvalScore]:
         """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
         n = engine.n_envs
         greedy = np.arange(n) < n // 2
@@ -198,7 +198,7 @@ class Evaluator:
         length = np.zeros(n, int)
         reward_sum = np.zeros(n)  # over all episodes
         step_sum = np.zeros(n, int)
-        done: list[list[Episode]] = [[] for _ in range(n)]
+        done: list[list[EvalEpisode]] = [[] for _ in range(n)]
         while active.any() and (steps is None or t < steps):
             if abandon():
                 raise Abandoned
@@ -206,7 +206,7 @@ class Evaluator:
             t += 1
             if self._random:
                 own = stream_key(key, "transforms", t)
-            states, sent = act_through(self._transforms, states, to_env(space, np.asarray(action)), own)
+            states, sent = transform_action(self._transforms, states, to_env_action(space, np.asarray(action)), own)
             states, step = apply_transforms(self._transforms, states, engine.step(sent, active), own)
             gained = step.reward * active
             total += gained
@@ -214,12 +214,25 @@ class Evaluator:
             length += active
             step_sum += active
             for i in np.flatnonzero(active & step.fresh):
-                done[i].append(Episode(float(total[i]), int(length[i]), bool(step.truncated[i])))
+                done[i].append(EvalEpisode(float(total[i]), int(length[i]), bool(step.truncated[i])))
                 total[i], length[i] = 0.0, 0
                 active[i] = steps is not None or len(done[i]) < quota[i]
 
-        def half(part: slice) -> Score:
+        def half(part: slice) -> EvalScore:
             episodes = [episode for env in done[part] for episode in env]
             return _score(episodes, float(reward_sum[part].sum()), int(step_sum[part].sum()))
 
         return half(slice(0, n // 2)), half(slice(n // 2, n))
+
+
+def exact_return(table: Tabular, action: Array) -> float:
+    """Mean over the start states of the undiscounted return within the time limit; `action` is (S,), one per state."""
+    states = np.arange(len(action))
+    probability = table.probability[states, action]  # (S, K)
+    reward = table.reward[states, action].astype(np.float64)
+    successor = table.successor[states, action]
+    goes_on = ~table.terminal[states, action]
+    value = np.zeros(len(action))
+    for _ in range(table.max_episode_steps):
+        value = np.sum(probability * (reward + goes_on * value[successor]), axis=-1)
+    return float(value[table.starts].mean())

@@ -56,7 +56,7 @@ class Recorded(Event):
 
 
 @dataclass(frozen=True)
-class DistributionsWanted(Event):
+class HistogramsRequested(Event):
     """Quantiles, histograms and the like are wanted soon, because of the row at `clock`.
 
     They are taken a fixed number of updates later, so that when does not depend on how updates are cut into calls.
@@ -64,7 +64,7 @@ class DistributionsWanted(Event):
 
 
 @dataclass(frozen=True)
-class EvaluationWanted(Event):
+class EvaluationRequested(Event):
     kind: EvaluationKind = "confirm"
 
 
@@ -75,7 +75,7 @@ class Evaluated(Event):
 
 
 @dataclass(frozen=True)
-class CheckpointWanted(Event):
+class CheckpointRequested(Event):
     kind: CheckpointKind = "periodic"
 
 
@@ -109,7 +109,7 @@ class AlertCleared(Event):
 
 
 @dataclass(frozen=True)
-class PauseWanted(Event):
+class PauseRequested(Event):
     """Wait before the next update, or (`paused=False`) wait no longer."""
 
     paused: bool = True

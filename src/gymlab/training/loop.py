@@ -16,22 +16,21 @@ from gymlab.core.types import Array
 from gymlab.training.events import (
     Checkpointed,
     CheckpointKind,
-    CheckpointWanted,
+    CheckpointRequested,
     Ended,
     Event,
     Feature,
     Paused,
-    PauseWanted,
+    PauseRequested,
     Snapshot,
     Started,
     Stopping,
     Updated,
     UpdateRow,
 )
-from gymlab.training.metric_vector import Row
 from gymlab.training.nonfinite import NumericalFault
 from gymlab.training.state import TrainState
-from gymlab.training.trainer import Advanced, Program
+from gymlab.training.trainer import Advanced, Trainer, UpdateMetrics
 
 WAIT_SECONDS = 0.05  # between two looks at whether a pause is over
 
@@ -40,7 +39,7 @@ Barrier = Callable[[TrainState, Clock, dict[str, dict[str, Any]], tuple[Checkpoi
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The numbers of a run."""
 
     steps_per_update: int  # vec_steps
@@ -57,7 +56,7 @@ class Plan:
         return Clock(clock.updates + updates, vec_steps, vec_steps * self.n_envs, finished, clock.seconds)
 
 
-class Outcome(NamedTuple):
+class TrainOutcome(NamedTuple):
     state: TrainState
     clock: Clock
     reason: str
@@ -68,7 +67,7 @@ class Loop:
     """One run in progress. Features see it only as `Control`."""
 
     def __init__(
-        self, program: Program, plan: Plan, features: Sequence[Feature], barrier: Barrier | None = None
+        self, program: Trainer, plan: RunPlan, features: Sequence[Feature], barrier: Barrier | None = None
     ) -> None:
         self._program = program
         self._plan = plan
@@ -85,7 +84,7 @@ class Loop:
         """Go on counting where a checkpoint stopped."""
         self._kl_stops = int(state.get("kl_stops", 0))
 
-    def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> Outcome:
+    def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> TrainOutcome:
         self._state = state
         self._clock = clock
         self._began = time.perf_counter() - clock.seconds
@@ -99,7 +98,7 @@ class Loop:
         reason = self._interruption or self._reason
         status = "stopped" if self.interrupted else "finished"
         self._deliver(Ended(self._clock, reason, status))
-        return Outcome(self._program.opened(self._state), self._clock, reason, status)
+        return TrainOutcome(self._program.opened(self._state), self._clock, reason, status)
 
     def emit(self, event: Event) -> None:
         self._queue.append(event)
@@ -168,7 +167,7 @@ class Loop:
         affordable = int(self._program.call_seconds / self._pace) if self._pace else 1
         return max(1, min(next_due, affordable, self._program.most))
 
-    def _stamp(self, rows: list[Row], seconds: float) -> tuple[UpdateRow, ...]:
+    def _stamp(self, rows: list[UpdateMetrics], seconds: float) -> tuple[UpdateRow, ...]:
         clock = self._clock
         stamped = []
         share = (seconds - clock.seconds) / len(rows)
@@ -188,9 +187,9 @@ class Loop:
         self._queue.append(event)
         while self._queue:
             event = self._queue.popleft()
-            if isinstance(event, CheckpointWanted):
+            if isinstance(event, CheckpointRequested):
                 self._wanted.add(event.kind)
-            elif isinstance(event, PauseWanted):
+            elif isinstance(event, PauseRequested):
                 self._paused = event.paused
             for feature in self._features:
                 feature(event, self)

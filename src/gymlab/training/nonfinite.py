@@ -1,25 +1,29 @@
-"""Naming what went bad: a discarded update is made again with checks on, and the earliest bad tensor is the culprit."""
+"""Non-finite updates: a discarded update is re-run with checks on, and the first NaN or infinite tensor is reported."""
 
 from __future__ import annotations
 
+import copy
+import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.algorithms.base import ActorCriticAlgorithm
-from gymlab.algorithms.rollout_batch import gae_batch
+from gymlab.algorithms.base import ActorCriticAlgorithm, Algorithm, Hyper, Metrics
 from gymlab.core.errors import RunError
 from gymlab.core.jax_keys import stream_key
 from gymlab.core.types import Array, Masked, Rollout, Tree
-from gymlab.training.agent import MOST_SKIPPED, Agent
+from gymlab.experience.advantages import gae_batch
+from gymlab.training.agent import MAX_SKIPPED_IN_A_ROW, Agent
 from gymlab.training.named_tensors import to_tensors
-from gymlab.training.nan_trace import spelt, watch_update
 from gymlab.training.state import TrainState
 
 if TYPE_CHECKING:
     from gymlab.training.trainer import Advanced
+
 
 Place = Literal["observation", "reward", "action", "logits", "advantage", "loss", "gradient", "parameter", "state"]
 
@@ -43,7 +47,7 @@ class BadUpdate(NamedTuple):
         return (self.update + 1) * sum(rollout.reward.size for rollout in self.rollouts)
 
 
-class Finding(NamedTuple):
+class NonfiniteTensor(NamedTuple):
     """One tensor that is not finite."""
 
     place: Place
@@ -72,7 +76,7 @@ class Finding(NamedTuple):
 class NumericalFault(RunError):
     """An update was discarded. `good` holds what the same call did before it."""
 
-    def __init__(self, bad: BadUpdate, good: Advanced, findings: list[Finding]) -> None:
+    def __init__(self, bad: BadUpdate, good: Advanced, findings: list[NonfiniteTensor]) -> None:
         self.bad = bad
         self.good = good
         self.findings = findings
@@ -93,40 +97,44 @@ class NumericalFault(RunError):
         if skipped is None:
             return ""
         before = int(skipped.in_a_row)
-        why = f"{before} in a row were" if before + 1 >= MOST_SKIPPED else "there is nothing sound to go on from"
+        why = (
+            f"{before} in a row were" if before + 1 >= MAX_SKIPPED_IN_A_ROW else "there is nothing sound to go on from"
+        )
         return f"; not skipped, for {why}"
 
 
-def examine(agent: Agent, bad: BadUpdate) -> list[Finding]:
+def find_nonfinite(agent: Agent, bad: BadUpdate) -> list[NonfiniteTensor]:
     """What is not finite in an update, in the order in which it came about; each tensor once."""
     state = bad.state
-    found = [Finding("parameter", *named, gradient_step=0) for named in _bad_tensors(agent.policy(state).weights)]
-    found += [Finding("state", *named, gradient_step=0) for named in _bad_tensors(state.normaliser)]
-    found += in_rollouts(bad.rollouts)
+    found = [
+        NonfiniteTensor("parameter", *named, gradient_step=0) for named in _bad_tensors(agent.policy(state).weights)
+    ]
+    found += [NonfiniteTensor("state", *named, gradient_step=0) for named in _bad_tensors(state.normaliser)]
+    found += nonfinite_in_rollouts(bad.rollouts)
     if found:  # everything that follows from bad input is bad
         return _first_of_each(found)
     seen = jax.jit(agent.seen)(state, bad.rollouts)
-    found = in_rollouts(seen, "normalised ") or _in_advantages(agent, bad, seen)
+    found = nonfinite_in_rollouts(seen, "normalised ") or _in_advantages(agent, bad, seen)
     key = stream_key(state.key, "update", np.uint32(bad.update))
     found += [
-        Finding(place, tensor, value, gradient_step=step)  # type: ignore[arg-type]
-        for place, tensor, value, step in watch_update(agent.algorithm, state.algorithm, seen, bad.hp, key)
+        NonfiniteTensor(place, tensor, value, gradient_step=step)  # type: ignore[arg-type]
+        for place, tensor, value, step in trace_update(agent.algorithm, state.algorithm, seen, bad.hp, key)
     ]
-    found += [Finding("parameter", *named) for named in _bad_tensors(agent.policy(bad.after).weights)]
-    found += [Finding("state", *named) for named in _bad_tensors(bad.after.normaliser)]
+    found += [NonfiniteTensor("parameter", *named) for named in _bad_tensors(agent.policy(bad.after).weights)]
+    found += [NonfiniteTensor("state", *named) for named in _bad_tensors(bad.after.normaliser)]
     return _first_of_each(found)
 
 
-def _first_of_each(found: list[Finding]) -> list[Finding]:
-    kept: dict[tuple[str, str], Finding] = {}
+def _first_of_each(found: list[NonfiniteTensor]) -> list[NonfiniteTensor]:
+    kept: dict[tuple[str, str], NonfiniteTensor] = {}
     for finding in found:
         kept.setdefault((finding.place, finding.tensor), finding)
     return list(kept.values())
 
 
-def in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[Finding]:
+def nonfinite_in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[NonfiniteTensor]:
     """What is not finite in what was collected. A step takes an action, and gives an observation and a reward."""
-    found: list[tuple[tuple[int, int], Finding]] = []
+    found: list[tuple[tuple[int, int], NonfiniteTensor]] = []
     for group, rollout in enumerate(rollouts):
         label = f"group {group} " if len(rollouts) > 1 else ""
         held = jax.tree.map(lambda x, last: np.concatenate([x, np.asarray(last)[None]]), rollout.obs, rollout.last_obs)
@@ -142,7 +150,7 @@ def in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[Finding
             for name, array in to_tensors(tree).items():
                 if (first := _first_bad(array)) is not None:
                     t, env, value = first
-                    finding = Finding(place, f"{label}{prefix}{name}", value, env=env, step=t + offset)
+                    finding = NonfiniteTensor(place, f"{label}{prefix}{name}", value, env=env, step=t + offset)
                     found.append(((t + offset, order), finding))
     return [finding for _, finding in sorted(found, key=lambda pair: pair[0])]
 
@@ -157,18 +165,20 @@ def _first_bad(array: np.ndarray) -> tuple[int, int, str] | None:
         return None
     rows = array.reshape(*array.shape[:2], -1)
     t, env, column = np.argwhere(~np.isfinite(rows))[0].tolist()
-    return t, env, spelt(rows[t, env, column])
+    return t, env, format_nonfinite(rows[t, env, column])
 
 
 def _bad_tensors(tree: Tree) -> list[tuple[str, str]]:
     """Name and first bad value of every float tensor that is not finite."""
     tensors = {name: array for name, array in to_tensors(tree).items() if array.dtype.kind == "f"}
     return [
-        (name, spelt(array[~np.isfinite(array)][0])) for name, array in tensors.items() if not np.isfinite(array).all()
+        (name, format_nonfinite(array[~np.isfinite(array)][0]))
+        for name, array in tensors.items()
+        if not np.isfinite(array).all()
     ]
 
 
-def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> list[Finding]:
+def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> list[NonfiniteTensor]:
     """Advantages are estimated backwards in time, so the culprit is the last step that is not finite."""
     algorithm = agent.algorithm
     hp = bad.hp
@@ -187,5 +197,98 @@ def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> l
         )
         if first is not None:
             t, env, value = first
-            found.append(Finding("advantage", "advantage", value, env=env, step=len(rollout.reward) - t))
+            found.append(NonfiniteTensor("advantage", "advantage", value, env=env, step=len(rollout.reward) - t))
     return found
+
+
+log = logging.getLogger(__name__)
+
+
+class Seen(NamedTuple):
+    """A tensor that was not finite in a gradient step."""
+
+    place: str
+    tensor: str
+    value: str
+    gradient_step: int  # from 1
+
+
+def trace_update(algorithm: Algorithm, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array) -> list[Seen]:
+    """What was not finite, in the order in which it came about; nothing where an algorithm has no `loss` to watch."""
+    if not hasattr(algorithm, "loss"):
+        return []
+    watched: Any = copy.copy(algorithm)
+    witness = _LossProbe(watched, watched.loss)
+    watched.loss = witness.loss
+    try:
+        jax.block_until_ready(jax.jit(watched.update)(state, rollouts, hp, key))
+        jax.effects_barrier()
+    except Exception as error:  # looking closer must not hide what went wrong
+        log.warning("the gradient steps could not be watched: %s: %s", type(error).__name__, error)
+    return witness.seen
+
+
+class _LossProbe:
+    """Stands where an algorithm's loss stands, and sees what goes in, what comes out and the gradient of it."""
+
+    def __init__(self, algorithm: Any, loss: Callable[..., tuple[Array, Metrics]]) -> None:
+        self._algorithm = algorithm
+        self._loss = loss
+        self._step = 0
+        self.seen: list[Seen] = []
+
+    def loss(self, params: Tree, batch: Tree, *rest: Any, **more: Any) -> tuple[Array, Metrics]:
+        self._report("parameter", params)
+        self._report("batch", batch)
+        if isinstance(self._algorithm, ActorCriticAlgorithm) and hasattr(batch, "obs"):
+            distribution, value = self._algorithm.network(params).both(batch.obs)
+            self._report("logits", {"policy": distribution, "value": value})
+        loss, metrics = self._loss(self._with_gradient(params), batch, *rest, **more)
+        parts = {name.removeprefix("opt/"): value for name, value in metrics.items() if name.endswith("_loss")}
+        self._report("loss", parts)
+        self._report("loss", {"loss": loss})
+        return loss, metrics
+
+    def _with_gradient(self, params: Tree) -> Tree:
+        """The parameters themselves; what flows back to them is their gradient."""
+
+        @jax.custom_vjp
+        def same(params: Tree) -> Tree:
+            return params
+
+        def backward(_: None, gradient: Tree) -> tuple[Tree]:
+            self._report("gradient", gradient)
+            return (gradient,)
+
+        same.defvjp(lambda params: (params, None), backward)
+        return same(params)
+
+    def _report(self, place: str, tree: Tree) -> None:
+        leaves = jax.tree_util.tree_flatten_with_path(jax.lax.stop_gradient(tree))[0]
+        floats = [(_name(path), leaf) for path, leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        note = partial(self._note, place, [name for name, _ in floats])
+        jax.debug.callback(note, [leaf for _, leaf in floats], ordered=True)
+
+    def _note(self, place: str, names: list[str], arrays: list[Array]) -> None:
+        self._step += place == "parameter"  # what a gradient step begins with
+        known = {(seen.place, seen.tensor) for seen in self.seen}
+        for name, array in zip(names, map(np.asarray, arrays), strict=True):
+            place_of, step = _placed(place, name, self._step)
+            if not np.isfinite(array).all() and (place_of, name) not in known:
+                self.seen.append(Seen(place_of, name, format_nonfinite(array[~np.isfinite(array)][0]), step))
+
+
+def format_nonfinite(value: Any) -> str:
+    """A number that is none, as people write it."""
+    return "NaN" if np.isnan(value) else f"{value:g}"
+
+
+def _placed(place: str, name: str, step: int) -> tuple[str, int]:
+    if place == "batch":
+        parts = {"obs": "observation", "action": "action", "log_prob": "logits"}
+        return parts.get(name.partition("/")[0], "advantage"), step
+    return place, step - (place == "parameter")  # a parameter that comes in bad was made so by the step before
+
+
+def _name(path: Tree) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -1,22 +1,83 @@
-"""Everything a run needs to continue, as one value."""
+"""Training state: everything a run needs to continue, as one value."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from gymlab.core.types import Array, Tree
-from gymlab.networks.normalizer import Normaliser
-from gymlab.training.env_state import GroupState
+import jax
+
+from gymlab.core.arrays import where_rows
+from gymlab.core.types import Array, Decision, Tree, VecStep
+from gymlab.envs.transform import Transform
+from gymlab.networks.normalizer import NormalizerState
+from gymlab.training.episodes import Episodes
+from gymlab.training.named_tensors import Tensors, split_tensors, to_tensors
+
+Act = Callable[[Tree, Tree, Tree, Array, Array | bool], Decision]  # (policy, obs, carry, key, greedy)
+
+# Streams of the transforms, far from the counters at which an env draws from the same key.
+_APPLY_STREAM = 1 << 30
+_ACT_STREAM = 1 << 31
+
+
+class GroupState(NamedTuple):
+    """One env group between two rollouts."""
+
+    env: Tree  # the engine's own state; () for host envs, whose state is taken when a checkpoint is
+    transforms: tuple[Tree, ...]
+    obs: Tree  # (N, *obs) what to act on next
+    fresh: Array  # (N,) where `obs` starts an episode
+    carry: Tree  # (N, ...) the policy's, not yet reset where `fresh`
+    episodes: Episodes
+    discounted: Array  # (N,) running discounted return, for reward scaling
+
+
+def reset_carry(carry: Tree, fresh: Array, initial: Tree) -> Tree:
+    """The carry with rows that start an episode set back to the beginning."""
+    return jax.tree.map(lambda start, held: where_rows(fresh, start, held), initial, carry)
+
+
+def step_keys(key: Array, n_steps: int) -> Array:
+    """(T, 2) keys: one to act and one for the env at each step. Both collectors draw from these."""
+    return jax.random.split(key, (n_steps, 2))
+
+
+def transform_action(
+    transforms: tuple[Transform, ...], states: tuple[Tree, ...], action: Array, key: Array | None
+) -> tuple[tuple[Tree, ...], Array]:
+    """Send an action to the env through all transforms, outermost first."""
+    after = list(states)
+    for index in reversed(range(len(transforms))):
+        transform = transforms[index]
+        if hasattr(transform, "act"):
+            after[index], action = transform.act(states[index], action, _own(transform, key, _ACT_STREAM + index))
+    return tuple(after), action
+
+
+def apply_transforms(
+    transforms: tuple[Transform, ...], states: tuple[Tree, ...], step: VecStep, key: Array | None
+) -> tuple[tuple[Tree, ...], VecStep]:
+    """Run a step through all transforms, innermost first."""
+    after = []
+    for index, (transform, state) in enumerate(zip(transforms, states, strict=True)):
+        state, step = transform.apply(state, step, _own(transform, key, _APPLY_STREAM + index))
+        after.append(state)
+    return tuple(after), step
+
+
+def _own(transform: Transform, key: Array | None, stream: int) -> Array | None:
+    return jax.random.fold_in(key, stream) if key is not None and transform.random else None
 
 
 class Policy(NamedTuple):
     """All that acting needs: never the optimiser."""
 
     weights: Tree
-    normaliser: Normaliser
+    normaliser: NormalizerState
 
 
-class Skipped(NamedTuple):
+class SkippedUpdates(NamedTuple):
     """Updates that were not applied because their numbers went bad."""
 
     total: Array  # ()
@@ -27,7 +88,14 @@ class TrainState(NamedTuple):
     """Arrays only. The clocks travel beside it, as whole numbers."""
 
     algorithm: Tree
-    normaliser: Normaliser
+    normaliser: NormalizerState
     groups: tuple[GroupState, ...]
     key: Array  # every random stream of the run is derived from this and from the update's number
-    skipped: Skipped | None = None  # counted only under `on_nan: skip`
+    skipped: SkippedUpdates | None = None  # counted only under `on_nan: skip`
+
+
+def match_skipped_updates(state: TrainState, tensors: Tensors) -> Tensors:
+    """The tensors with the `skipped` counts exactly where `state` has them: a resumed run may change `on_nan`."""
+    own = {f"skipped/{name}": tensor for name, tensor in to_tensors(state.skipped).items()}
+    (saved,), rest = split_tensors(tensors, ["skipped/"])
+    return tensors if bool(own) == bool(saved) else rest | own

@@ -1,14 +1,46 @@
-"""What a loop asks of whatever runs its updates."""
+"""The trainer protocol: what the loop asks of whatever runs its updates, and the metrics that come back."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from gymlab.core.types import Array
+import jax.numpy as jnp
+import numpy as np
+
+from gymlab.core.types import Array, Histogram
 from gymlab.training.agent import Agent
-from gymlab.training.metric_vector import Row
 from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
+
+if TYPE_CHECKING:
+    from gymlab.training.agent import Agent
+
+
+class UpdateMetrics(dict[str, float]):
+    """The metrics of one update by name; what was not measured is not in it."""
+
+    histograms: Mapping[str, Histogram] = MappingProxyType({})
+
+
+def pack_metrics(metrics: dict[str, Array], more: Array | None) -> Array:
+    """A row as one array: the metrics in their order, then more.
+
+    Numbers that stand side by side in an array should do so among the metrics: XLA then takes them out of it at once.
+    """
+    numbers = jnp.stack([number.astype(jnp.float32) for number in metrics.values()])
+    return numbers if more is None else jnp.concatenate([numbers, more])
+
+
+def unpack_rows(agent: Agent, names: list[str], values: np.ndarray, looks: np.ndarray) -> list[UpdateMetrics]:
+    """Packed rows of numbers by name, with the distributions of those updates that were looked at."""
+    rows = [UpdateMetrics(zip(names, row, strict=True)) for row in values[:, : len(names)].tolist()]
+    for i in np.flatnonzero(looks[: len(rows)]) if values.shape[1] > len(names) else ():
+        taken, rows[i].histograms = agent.layout.unpack(values[i, len(names) :])
+        rows[i] |= taken
+    return rows
+
 
 CALL_SECONDS = 0.1  # a compiled call ends about this often, for the console and for signals
 
@@ -17,10 +49,10 @@ class Advanced(NamedTuple):
     """What some updates gave."""
 
     state: Any  # a TrainState, or what stands for one until it is `opened`
-    rows: list[Row]  # one per executed update; fewer than asked for when the training return was reached
+    rows: list[UpdateMetrics]  # one per executed update; fewer than asked for when the training return was reached
 
 
-class Program(Protocol):
+class Trainer(Protocol):
     """Runs updates. `most` bounds how many one call can do, and it should end in about `call_seconds`."""
 
     most: int

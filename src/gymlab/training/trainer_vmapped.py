@@ -23,12 +23,11 @@ import numpy as np
 from jax import lax
 
 from gymlab.core.types import Array, Tree
-from gymlab.training.histogram_schedule import Looks
-from gymlab.training.metric_vector import read_rows
 from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
-from gymlab.training.trainer import Advanced
-from gymlab.training.trainers import CompiledProgram
+from gymlab.training.trainer import Advanced, unpack_rows
+from gymlab.training.trainer_compiled import CompiledTrainer
+from gymlab.training.update_histograms import HistogramSchedule
 
 
 class _Everyone:
@@ -45,7 +44,7 @@ class _Everyone:
         return jax.tree.map(lambda rows, like: _like(rows[index], like), self._copy, self.state)
 
 
-class Held(NamedTuple):
+class MemberState(NamedTuple):
     """Stands for one member's state: a row of everyone's."""
 
     everyone: _Everyone
@@ -58,21 +57,21 @@ class Held(NamedTuple):
 class _Request(NamedTuple):
     """What one member wants: `CompiledProgram.advance`'s arguments, and at which updates it looks."""
 
-    state: TrainState | Held
+    state: TrainState | MemberState
     first: int
     hp: Array
     stop_return: float
     looks: np.ndarray
 
 
-class Lockstep:
+class VmappedRuns:
     """The table the seats are at."""
 
     def __init__(self, members: int, turn: threading.Lock) -> None:
         """`turn` is the members' (`core.turns`): they hold it whenever they call."""
         self.members = members
         self._run = jax.jit(self._updates)
-        self._program: CompiledProgram | None = None
+        self._program: CompiledTrainer | None = None
         self._changed = threading.Condition(turn)
         self._here = set(range(members))
         self._asked: dict[int, _Request] = {}
@@ -80,14 +79,14 @@ class Lockstep:
         self._everyone: _Everyone | None = None  # after the last call
         self.called: float | None = None  # its seconds
 
-    def seat(self, index: int, program: CompiledProgram, looks: Looks) -> Seat:
+    def seat(self, index: int, program: CompiledTrainer, looks: HistogramSchedule) -> MemberTrainer:
         """A place for a member's program. All of them share what is compiled (`CompiledProgram.again`)."""
         self._program = self._program or program
         assert program.agent is self._program.agent, "members of another shape"
-        return Seat(self, index, program, looks)
+        return MemberTrainer(self, index, program, looks)
 
     @property
-    def program(self) -> CompiledProgram:
+    def program(self) -> CompiledTrainer:
         assert self._program is not None
         return self._program
 
@@ -147,8 +146,8 @@ class Lockstep:
             if faults[i]:
                 answers[i] = self._alone(request, done)
             else:
-                told = read_rows(self.program.agent, self.program.names, values[:done, i], request.looks)
-                answers[i] = Advanced(Held(everyone, i), told)
+                told = unpack_rows(self.program.agent, self.program.names, values[:done, i], request.looks)
+                answers[i] = Advanced(MemberState(everyone, i), told)
         return answers
 
     def _alone(self, request: _Request, count: int) -> Advanced | BaseException:
@@ -170,8 +169,8 @@ class Lockstep:
             everyone = _with_row(everyone, _opened(state), np.int32(i))
         return everyone
 
-    def _holds(self, state: TrainState | Held) -> bool:
-        return isinstance(state, Held) and state.everyone is self._everyone
+    def _holds(self, state: TrainState | MemberState) -> bool:
+        return isinstance(state, MemberState) and state.everyone is self._everyone
 
     def _updates(
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop: Array, active: Array
@@ -198,8 +197,8 @@ def _with_row(everyone: TrainState, state: TrainState, index: Array) -> TrainSta
     return jax.tree.map(lambda x, row: x.at[index].set(row), everyone, state)
 
 
-def _opened(state: TrainState | Held) -> TrainState:
-    return state.opened() if isinstance(state, Held) else state
+def _opened(state: TrainState | MemberState) -> TrainState:
+    return state.opened() if isinstance(state, MemberState) else state
 
 
 def _stacked(states: list[TrainState]) -> TrainState:
@@ -231,12 +230,12 @@ def _cut(rows: Array, done: int) -> Array:
     return _first_rows(rows, min(len(rows), 1 << max(done - 1, 0).bit_length()))
 
 
-class Seat:
+class MemberTrainer:
     """A member's program."""
 
     call_seconds = 1.0  # what every member does between two calls adds up
 
-    def __init__(self, table: Lockstep, index: int, alone: CompiledProgram, looks: Looks) -> None:
+    def __init__(self, table: VmappedRuns, index: int, alone: CompiledTrainer, looks: HistogramSchedule) -> None:
         self._table = table
         self._index = index
         self._alone = alone
@@ -248,7 +247,7 @@ class Seat:
     def called(self) -> float | None:
         return self._table.called
 
-    def opened(self, state: TrainState | Held) -> TrainState:
+    def opened(self, state: TrainState | MemberState) -> TrainState:
         return _opened(state)
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
@@ -256,7 +255,7 @@ class Seat:
         state = self._alone.start(seed)
         return jax.tree.map(_like, jax.device_get(jax.tree.map(_plain, state)), state)
 
-    def advance(self, state: TrainState | Held, first: int, hp: Array, stop_return: float) -> Advanced:
+    def advance(self, state: TrainState | MemberState, first: int, hp: Array, stop_return: float) -> Advanced:
         looks = self._looks.at(first, len(hp))
         return self._table.advance(self._index, _Request(state, first, hp, stop_return, looks))
 

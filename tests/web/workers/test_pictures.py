@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as S
 
-from gymlab.networks.images import Shape
+from gymlab.networks.encoders import ImageShape
 from gymlab.web.workers.components import components
 from gymlab.web.workers.grid import grid, heated, tiles
 from gymlab.web.workers.png import png
@@ -38,7 +38,7 @@ def test_a_picture_comes_back_from_its_png(shape):
 
 def test_a_stack_of_grey_frames_is_a_row_of_tiles_oldest_first():
     stack = np.stack([np.full((80, 80), 50 * i, np.uint8) for i in range(4)], 2)
-    drawn = grid(tiles(stack, Shape(80, 80, 4), stack=4))
+    drawn = grid(tiles(stack, ImageShape(80, 80, 4), stack=4))
     assert drawn.shape == (160, 4 * 160 + 3 * 2, 3)  # each doubled, with gaps between
     assert [int(drawn[80, 80 + i * 162, 0]) for i in range(4)] == [0, 50, 100, 150]
 
@@ -46,10 +46,10 @@ def test_a_stack_of_grey_frames_is_a_row_of_tiles_oldest_first():
 def test_colours_and_channels_first_are_understood():
     colour = np.zeros((3, 90, 100), np.uint8)
     colour[1] = 200
-    (tile,) = tiles(colour, Shape(90, 100, 3, channels_first=True))
+    (tile,) = tiles(colour, ImageShape(90, 100, 3, channels_first=True))
     assert tile.shape == (90, 100, 3)
     assert tile[0, 0].tolist() == [0, 200, 0]
-    assert len(tiles(np.zeros((90, 100, 6), np.uint8), Shape(90, 100, 6), stack=2)) == 2
+    assert len(tiles(np.zeros((90, 100, 6), np.uint8), ImageShape(90, 100, 6), stack=2)) == 2
 
 
 def test_what_mattered_most_is_red_and_what_did_not_keeps_its_grey():

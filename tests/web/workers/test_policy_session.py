@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import gymlab
-from gymlab.algorithms import rollout_batch
 from gymlab.core.errors import UserError
 from gymlab.core.types import Rollout
-from gymlab.experience import returns
+from gymlab.experience import advantages
 from gymlab.media import policy_player
 from gymlab.media.episode_trace import read_csv
 from gymlab.networks.distributions import Categorical
@@ -35,7 +34,7 @@ def network_and_policy(session):
 
 
 def test_returns_and_advantages_are_the_code_of_training():
-    assert policy_player.returns is rollout_batch.returns is returns
+    assert policy_player.advantages is advantages
 
 
 def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
@@ -53,7 +52,7 @@ def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
         train_reward=column("learnt_reward", np.float32), **ends,
     )  # fmt: skip
     settings = cart.stage.return_settings
-    batch = rollout_batch.gae_batch(network, (rollout,), settings.gamma, settings.lam)
+    batch = advantages.gae_batch(network, (rollout,), settings.gamma, settings.lam)
     assert [row["gae"] for row in rows] == pytest.approx(np.asarray(batch.advantage).tolist(), abs=1e-5)
     one_step = [r["learnt_reward"] + settings.gamma * n - r["value"]
                 for r, n in zip(rows, [*(r["value"] for r in rows[1:]), 0.0], strict=True)]  # fmt: skip

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gymlab.session.build import Parts
-from gymlab.training.events import AlertRaised, Control, Evaluated, EvaluationWanted, Event, Feature, Started, Updated
+from gymlab.training.events import (
+    AlertRaised,
+    Control,
+    Evaluated,
+    EvaluationRequested,
+    Event,
+    Feature,
+    Started,
+    Updated,
+)
 
 AT_RUNG = "reached a rung"
 RULED_OUT = "ruled out by"
@@ -42,6 +51,6 @@ class Leash(Feature):
             return
         elif isinstance(event, Started | Updated) and not self._asked:  # a signal may have cut the evaluation short
             self._asked = True
-            control.emit(EvaluationWanted(event.clock, "periodic"))
+            control.emit(EvaluationRequested(event.clock, "periodic"))
         elif isinstance(event, Evaluated) and self._asked:
             control.request_stop(AT_RUNG, unfinished=True)

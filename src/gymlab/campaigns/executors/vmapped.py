@@ -20,8 +20,8 @@ from gymlab.session.compile_cache import Kept
 from gymlab.session.evaluator.shared import Examiners
 from gymlab.session.result import Result
 from gymlab.session.video import MOST_TOGETHER
-from gymlab.training.trainer_vmapped import Lockstep
-from gymlab.training.trainers import CompiledProgram
+from gymlab.training.trainer_compiled import CompiledTrainer
+from gymlab.training.trainer_vmapped import VmappedRuns
 
 
 class Together:
@@ -30,7 +30,7 @@ class Together:
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
         self._turn = threading.Lock()
-        self._table = Lockstep(len(tasks), self._turn)
+        self._table = VmappedRuns(len(tasks), self._turn)
         self._kept = Kept()
         self._examiners = Examiners(min(len(tasks), usable_cores()))
         self._heard: queue.Queue[Report] = queue.Queue()
@@ -71,7 +71,7 @@ class Together:
     def _maker(self, seat: int) -> Callable[..., Parts]:
         def make(recipe: Recipe, seed: int, **more: Any) -> Parts:
             parts = build(recipe, seed, kept=self._kept, **more)
-            if not isinstance(parts.program, CompiledProgram):
+            if not isinstance(parts.program, CompiledTrainer):
                 parts.program.close()
                 raise UserError(
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.types import Tree
-from gymlab.networks.images import Shape, picture
+from gymlab.networks.encoders import ImageShape, image_shape
 from gymlab.web.workers.grid import grid, tiles
 from gymlab.web.workers.png import png
 
@@ -57,7 +57,7 @@ def at_path(tree: Tree, path: tuple[str | int, ...]) -> np.ndarray:
     return np.asarray(tree)
 
 
-def first_picture(space: Any, path: tuple[str | int, ...] = ()) -> tuple[Shape | None, tuple[str | int, ...]]:
+def first_picture(space: Any, path: tuple[str | int, ...] = ()) -> tuple[ImageShape | None, tuple[str | int, ...]]:
     """The shape of an observation's first picture, and where it stands."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -66,4 +66,4 @@ def first_picture(space: Any, path: tuple[str | int, ...] = ()) -> tuple[Shape |
             if shape is not None:
                 return shape, found
         return None, ()
-    return picture(space), path
+    return image_shape(space), path

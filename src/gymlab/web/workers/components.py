@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.media.episode_trace import LARGEST_ARRAY
-from gymlab.networks.images import picture
+from gymlab.networks.encoders import image_shape
 
 Kind = Literal["number", "choice", "picture", "many"]
 
@@ -47,7 +47,7 @@ def _parts(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Compo
             yield from _parts(part, (*path, key), f"{name}.{key}" if name else str(key))
     elif isinstance(space, spaces.Discrete):
         yield Component(path, name or "choice", "choice", float(space.start), float(space.start + space.n - 1))
-    elif isinstance(space, spaces.Box) and picture(space) is not None:
+    elif isinstance(space, spaces.Box) and image_shape(space) is not None:
         yield Component(path, name or "picture", "picture")
     elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         yield from _elements(space, path, name)

@@ -12,7 +12,7 @@ from gymlab.core.jax_keys import run_key
 from gymlab.core.types import Masked
 from gymlab.media.episode_trace import action_label, shortest_numbers, to_json
 from gymlab.media.policy_player import PolicyPlayer
-from gymlab.networks.heads import to_env
+from gymlab.networks.distributions import to_env_action
 from gymlab.session.predictor import batched
 from gymlab.training.state import Policy
 
@@ -26,7 +26,7 @@ def what_if(stage: PolicyPlayer, policy: Policy, observation: Any, mask: Any = N
     fresh = np.ones(1, bool)
     key = run_key(0)
     decision, outlook = actor.choose(policy, obs, actor.first_carry, fresh, key, 0, greedy=True)
-    action = to_env(stage.spaces.action, decision.action[:1])[0]
+    action = to_env_action(stage.spaces.action, decision.action[:1])[0]
     choice = decision.action[0]
     return {
         "action": to_json(np.asarray(action)),

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from gymlab.networks.images import Shape
+from gymlab.networks.encoders import ImageShape
 
 _GAP = 2  # pixels between tiles; a tile is enlarged to about this
 _SIDE = 160
 
 
-def tiles(values: np.ndarray, shape: Shape, stack: int = 1) -> list[np.ndarray]:
+def tiles(values: np.ndarray, shape: ImageShape, stack: int = 1) -> list[np.ndarray]:
     """The frames of an observation: (rows, columns) grey or (rows, columns, 3) in colour, as bytes."""
     picture = values.reshape(shape.channels, shape.rows, shape.columns) if shape.channels_first else values
     picture = np.moveaxis(picture, 0, -1) if shape.channels_first else picture

@@ -14,9 +14,9 @@ import numpy as np
 from gymlab.core.errors import RunError
 from gymlab.core.types import Array, Decision, Rollout, Tree, VecStep
 from gymlab.envs.transform import Transform, transformed
-from gymlab.networks.heads import to_env
+from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
-from gymlab.training.env_state import Act, GroupState, act_through, apply_transforms, reset_carry, step_keys
+from gymlab.training.state import Act, GroupState, apply_transforms, reset_carry, step_keys, transform_action
 
 OnStep = Callable[[np.ndarray, VecStep], None]  # (the policy's actions, what they led to): after every vec step
 
@@ -103,10 +103,10 @@ class HostCollector:
             decision = self._act(policy, obs, carry, fresh, keys, self._steps[t])
             action = np.asarray(decision.action)
             _check_finite(action, t)
-            sent = to_env(self._action_space, action)
+            sent = to_env_action(self._action_space, action)
             if self.transforms:
                 own = keys[t, 1] if self._random else None
-                states, sent = act_through(self.transforms, states, sent, own)
+                states, sent = transform_action(self.transforms, states, sent, own)
                 states, vec = apply_transforms(self.transforms, states, self.engine.step(sent), own)
             else:
                 vec = self.engine.step(sent)

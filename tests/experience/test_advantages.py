@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gymlab.experience.returns import gae, monte_carlo
+from gymlab.experience.advantages import gae, monte_carlo
 
 
 def column(*values):

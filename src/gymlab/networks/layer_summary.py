@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from gymlab.core.types import Array, Masked, Tree
-from gymlab.networks.flat import FlatNetwork, Params
+from gymlab.networks.module import FlatNetwork, Params
 
 
-class Row(NamedTuple):
+class LayerSummary(NamedTuple):
     """One layer, for one observation."""
 
     layer: str
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     parameters: int
 
 
-def trace(network: FlatNetwork, params: Params, obs: Tree) -> list[Row]:
+def summarize_layers(network: FlatNetwork, params: Params, obs: Tree) -> list[LayerSummary]:
     """What is seen, each layer's output from the encoder on, and the two heads. `obs` is one batch."""
     seen = jax.jit(lambda params, obs: network(params).look(obs))(params, obs)
     rows = [_row(f"observation{name}", leaf, 0) for name, leaf in _parts(obs.obs if isinstance(obs, Masked) else obs)]
@@ -41,9 +41,9 @@ def _parts(obs: Tree, name: str = "") -> list[tuple[str, Array]]:
     return [(name, obs)]
 
 
-def _row(layer: str, values: Array, parameters: int) -> Row:
+def _row(layer: str, values: Array, parameters: int) -> LayerSummary:
     array = np.asarray(values, np.float64)
-    return Row(layer, array.shape[1:], float(array.mean()), float(array.std()), parameters)
+    return LayerSummary(layer, array.shape[1:], float(array.mean()), float(array.std()), parameters)
 
 
 def _weights(params: Params, layer: str) -> int:

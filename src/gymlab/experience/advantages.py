@@ -1,16 +1,66 @@
-"""From rollouts to batches: values, advantages and targets, the same for every algorithm."""
+"""Advantages and returns: GAE, Monte-Carlo returns, and rollouts as batches with their advantages.
+
+The maths is over (T, N) arrays, time first. Termination never bootstraps; truncation bootstraps from the value of the
+true successor; nothing leaks past either. A trailing axis (rewards learnt side by side, each with its own gamma, lambda
+and mask) broadcasts through.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.experience import returns
-from gymlab.networks.actor_critic import ActorCritic
+
+# Unrolling hides the cost of XLA's loop on short bodies.
+_UNROLL = 8
+
+
+def gae(
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    truncated: Array,
+    *,
+    gamma: Array | float,
+    lam: Array | float,
+) -> Array:
+    """Generalised advantage estimates; `next_values` are V(s') of the true successors."""
+    delta = rewards + gamma * next_values * ~terminated - values
+    return _sum_back(delta, gamma * lam * ~(terminated | truncated))
+
+
+def monte_carlo(
+    rewards: Array, end_values: Array, terminated: Array, truncated: Array, *, gamma: Array | float
+) -> Array:
+    """Discounted sums to the end of each episode; a truncated one ends with `end_values` (V of its successor, or 0).
+
+    Where an episode is still open at the last row its sums are partial: the caller leaves those rows out.
+    """
+    bonus = rewards + gamma * end_values * truncated
+    return _sum_back(bonus, gamma * ~(terminated | truncated))
+
+
+def _sum_back(gain: Array, decay: Array) -> Array:
+    """sum[t] = gain[t] + decay[t] * sum[t + 1], from the last row to the first."""
+
+    def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        gain_t, decay_t = step
+        running = gain_t + decay_t * running
+        return running, running
+
+    _, sums = lax.scan(back, jnp.zeros_like(gain[0]), (gain, decay), reverse=True, unroll=_UNROLL)
+    return sums
+
+
+class ValueNetwork(Protocol):
+    """What estimates V of observations with any leading axes."""
+
+    def value(self, obs: Tree) -> Array: ...
 
 
 class Batch(NamedTuple):
@@ -24,7 +74,7 @@ class Batch(NamedTuple):
     target: Array  # (B,) what the value should have been
 
 
-def state_values(network: ActorCritic, rollout: Rollout) -> tuple[Array, Array]:
+def state_values(network: ValueNetwork, rollout: Rollout) -> tuple[Array, Array]:
     """V of each observation and of each true successor, both (T, N).
 
     A successor is the next observation except where an episode was cut, so its own value is only computed when one was.
@@ -39,12 +89,12 @@ def state_values(network: ActorCritic, rollout: Rollout) -> tuple[Array, Array]:
     return values, next_values
 
 
-def gae_batch(network: ActorCritic, rollouts: tuple[Rollout, ...], gamma: Array, lam: Array) -> Batch:
+def gae_batch(network: ValueNetwork, rollouts: tuple[Rollout, ...], gamma: Array, lam: Array) -> Batch:
     """All groups' transitions with their generalised advantage estimates."""
 
     def one(rollout: Rollout) -> Batch:
         values, next_values = state_values(network, rollout)
-        advantages = returns.gae(
+        advantages = gae(
             rollout.train_reward, values, next_values, rollout.terminated, rollout.truncated, gamma=gamma, lam=lam
         )
         batch = Batch(rollout.obs, rollout.action, rollout.log_prob, values, advantages, advantages + values)

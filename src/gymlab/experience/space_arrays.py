@@ -11,7 +11,7 @@ from gymnasium import spaces as gym
 from gymlab.core.types import Array, Masked, Spaces, Tree
 
 
-def blank_obs(spaces: Spaces, lead: tuple[int, ...]) -> Tree:
+def zero_obs(spaces: Spaces, lead: tuple[int, ...]) -> Tree:
     """Zeros of the shape and type in which observations of these spaces arrive."""
     obs = _blank(spaces.observation, lead)
     if not spaces.masked:
@@ -19,7 +19,7 @@ def blank_obs(spaces: Spaces, lead: tuple[int, ...]) -> Tree:
     return Masked(obs, jnp.zeros((*lead, int(spaces.action.n)), bool))
 
 
-def blank_action(space: Any, lead: tuple[int, ...]) -> Array:
+def zero_action(space: Any, lead: tuple[int, ...]) -> Array:
     """Zeros of the shape and type in which a policy gives actions of this space."""
     if isinstance(space, gym.Box):
         return jnp.zeros((*lead, int(np.prod(space.shape))), jnp.float32)

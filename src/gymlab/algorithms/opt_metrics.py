@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from gymlab.algorithms.gradients import clip_scale
+from gymlab.algorithms.optimizers import clip_scale
 from gymlab.core.types import Array, Tree
 from gymlab.networks.actor_critic import ActorCritic
-from gymlab.networks.flat import Params
+from gymlab.networks.module import Params
 
 
 def approx_kl(log_ratio: Array) -> Array:

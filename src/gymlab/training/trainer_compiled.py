@@ -1,11 +1,12 @@
-"""The two ways to run updates: around host envs one at a time, or many in one compiled call."""
+"""The compiled trainer: collects and learns in one compiled call of many updates, for envs written in JAX."""
 
 from __future__ import annotations
 
+import ctypes
 import math
-import time
-from collections.abc import Sequence
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -16,21 +17,16 @@ from jax import lax
 
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.training.agent import Agent, Learnt, window_reached
-from gymlab.training.collect_compiled import CompiledCollector
-from gymlab.training.collect_host import HostCollector
-from gymlab.training.compiling import compile_seconds
-from gymlab.training.env_state import GroupState
-from gymlab.training.heap import give_back_freed
-from gymlab.training.histogram_schedule import Looks
-from gymlab.training.metric_vector import Row, packed, read_rows
-from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
-from gymlab.training.nonfinite import BadUpdate, NumericalFault, examine
-from gymlab.training.state import TrainState
-from gymlab.training.trainer import CALL_SECONDS, Advanced
+from gymlab.training.agent import Agent, UpdateResult, window_reached
+from gymlab.training.collector_compiled import CompiledCollector
+from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
+from gymlab.training.nonfinite import BadUpdate, NumericalFault, find_nonfinite
+from gymlab.training.state import GroupState, TrainState, match_skipped_updates
+from gymlab.training.trainer import CALL_SECONDS, Advanced, pack_metrics, unpack_rows
+from gymlab.training.update_histograms import HistogramSchedule
 
 
-class CompiledProgram:
+class CompiledTrainer:
     """One program for the whole run: how many updates a call does is a number, so nothing is ever recompiled."""
 
     most = 256
@@ -38,19 +34,23 @@ class CompiledProgram:
     called: float | None = None
 
     def __init__(
-        self, agent: Agent, collectors: tuple[CompiledCollector, ...], hp_names: list[str], looks: Looks | None = None
+        self,
+        agent: Agent,
+        collectors: tuple[CompiledCollector, ...],
+        hp_names: list[str],
+        looks: HistogramSchedule | None = None,
     ) -> None:
         self.agent = agent
         self._collectors = collectors
         self.hp_names = hp_names
-        self._looks = looks or Looks()
+        self._looks = looks or HistogramSchedule()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
         self.names: list[str] = []  # of a row's numbers, known once an update was traced
         self._compiling: Future[Any] | None = None
 
-    def again(self, looks: Looks) -> CompiledProgram:
+    def again(self, looks: HistogramSchedule) -> CompiledTrainer:
         """The same program for another run: what is compiled is shared."""
         twin = copy(self)
         twin._looks = looks
@@ -95,7 +95,7 @@ class CompiledProgram:
         values = np.asarray(hp[len(good.rows)], np.float32)
         rollouts = self.recollect(good.state, update)
         bad = BadUpdate(update, good.state, rollouts, dict(zip(self.hp_names, values, strict=True)), after)
-        raise NumericalFault(bad, good, examine(self.agent, bad))
+        raise NumericalFault(bad, good, find_nonfinite(self.agent, bad))
 
     def _cut_back(
         self, state: TrainState, first: int, hp: Array, stop_return: float, spoilt: TrainState
@@ -120,11 +120,11 @@ class CompiledProgram:
         if self._compiling is not None:
             self.wait_compiled()
             self._compiling = None
-            give_back_freed()
+            _trim_heap()
         looks = self._looks.at(first, len(hp))
         after, rows, ends = self._run(*self._arguments(state, first, hp, looks, stop_return))
         done, fault = np.asarray(ends).tolist()
-        told = read_rows(self.agent, self.names, np.asarray(rows)[: done - fault], looks)
+        told = unpack_rows(self.agent, self.names, np.asarray(rows)[: done - fault], looks)
         return Advanced(state if fault else after, told), after if fault else None
 
     def _arguments(self, state: TrainState, first: int, hp: Array, looks: Array, stop_return: float) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class CompiledProgram:
         return to_tensors(state)
 
     def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
-        return from_tensors(state, _with_counts(state, tensors)), []
+        return from_tensors(state, match_skipped_updates(state, tensors)), []
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -160,7 +160,7 @@ class CompiledProgram:
             rollouts.append(rollout)
         return tuple(groups), tuple(rollouts)
 
-    def update(self, state: TrainState, update: Array, values: Array, look: Array) -> Learnt:
+    def update(self, state: TrainState, update: Array, values: Array, look: Array) -> UpdateResult:
         """One update, to be traced: collect, then learn with these scheduled values."""
         groups, rollouts = self._collected(state, update)
         hp = {name: values[i] for i, name in enumerate(self.hp_names)}
@@ -173,7 +173,7 @@ class CompiledProgram:
         learnt = self.update(state, update, values, look)
         self.names[:] = learnt.metrics
         reached = window_reached(learnt.metrics, stop_return)
-        return learnt.state, packed(learnt.metrics, learnt.look), reached, learnt.fault
+        return learnt.state, pack_metrics(learnt.metrics, learnt.look), reached, learnt.fault
 
     def _updates(
         self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop_return: Array
@@ -194,119 +194,12 @@ class CompiledProgram:
         return state, rows, jnp.stack([done, fault.astype(jnp.int32)])
 
 
-class HostProgram:
-    """One update per call: collect from host envs, then learn in one compiled call."""
+def _trim_heap() -> None:
+    """Return freed heap memory to the OS (`malloc_trim`): loading a compiled program leaves 35 MB, compiling far more.
 
-    most = 1
-    call_seconds = CALL_SECONDS
-    called: float | None = None
-
-    def __init__(
-        self, agent: Agent, collectors: tuple[HostCollector, ...], hp_names: list[str], looks: Looks | None = None
-    ) -> None:
-        self.agent = agent
-        self._collectors = collectors
-        self.hp_names = hp_names
-        self._looks = looks or Looks()
-        self._init = jax.jit(self._begin)
-        self._learn = jax.jit(self._packed)
-        self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
-        self._names: list[str] = []
-
-    def again(self, engines: Sequence[Any], looks: Looks) -> HostProgram:
-        """The same program for another run, with envs of its own: what is compiled is shared."""
-        twin = copy(self)
-        twin._looks = looks
-        twin._collectors = tuple(c.again(engine) for c, engine in zip(self._collectors, engines, strict=True))
-        return twin
-
-    def start(self, seed: int, *, ahead: bool = False) -> TrainState:
-        del ahead  # what is compiled depends on what the envs give
-        groups = tuple(c.begin(named_key(seed, "first reset", i)) for i, c in enumerate(self._collectors))
-        algorithm, normaliser = self._init(named_key(seed, "weights"))
-        return TrainState(algorithm, normaliser, groups, run_key(seed), self.agent.no_skips())
-
-    def opened(self, state: TrainState) -> TrainState:
-        return state
-
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
-        del stop_return  # one update a call: whoever watches the rows can stop in time
-        began = time.perf_counter()
-        compiled = compile_seconds()
-        groups, rollouts = self._collect(state, np.uint32(first))
-        collected = time.perf_counter()
-        compiled_to_collect = compile_seconds() - compiled
-        values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
-        # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
-        slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
-        looks = self._looks.at(first, 1)[0]
-        learnt, packed, look = self._learn(slim, rollouts, values, np.uint32(first), looks)
-        *metrics, fault = np.asarray(packed).tolist()
-        if fault:
-            bad = BadUpdate(first, state, rollouts, values, learnt)
-            raise NumericalFault(bad, Advanced(state, []), examine(self.agent, bad))
-        kept = zip(groups, learnt.groups, strict=True)
-        state = learnt._replace(
-            groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in kept)
-        )
-        row = Row(zip(self._names, metrics, strict=True))
-        if looks and look is not None:
-            taken, row.histograms = self.agent.layout.unpack(np.asarray(look))
-            row |= taken
-        row["env/restarts"] = float(sum(collector.engine.restarts for collector in self._collectors))
-        learning = compile_seconds() - compiled - compiled_to_collect
-        row["time/collect"] = max(0.0, collected - began - compiled_to_collect)
-        row["time/update"] = max(0.0, time.perf_counter() - collected - learning)
-        return Advanced(state, [row])
-
-    def _collect(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
-        policy = self.agent.policy(state)
-        groups = []
-        rollouts = []
-        for index, (collector, group) in enumerate(zip(self._collectors, state.groups, strict=True)):
-            key = self._collect_key(state.key, np.uint32(index), update)
-            group, rollout = collector.collect(policy, group, key)
-            groups.append(group)
-            rollouts.append(rollout)
-        return tuple(groups), tuple(rollouts)
-
-    def save(self, state: TrainState) -> Tensors:
-        groups = (g._replace(env=c.engine.snapshot()) for g, c in zip(state.groups, self._collectors, strict=True))
-        return to_tensors(state._replace(groups=tuple(groups)))
-
-    def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
-        # How long the envs' action logs are depends on the moment, so no template knows their shape.
-        envs, rest = split_tensors(tensors, [f"groups/{index}/env/" for index in range(len(self._collectors))])
-        saved = from_tensors(state, _with_counts(state, rest))
-        reasons: list[str] = []
-        groups = []
-        for group, snapshot, collector in zip(saved.groups, envs, self._collectors, strict=True):
-            restored = collector.engine.restore(snapshot)
-            if not restored.exact:
-                reasons.append(restored.reason)
-                group = collector.rejoin(group, restored.step)
-            groups.append(group)
-        algorithm = self.agent.algorithm.forget_open_episodes(saved.algorithm) if reasons else saved.algorithm
-        return saved._replace(groups=tuple(groups), algorithm=algorithm), reasons
-
-    def close(self) -> None:
-        for collector in self._collectors:
-            collector.engine.close()
-
-    def _begin(self, weights: Array) -> tuple[Tree, Tree]:
-        sizes = tuple(collector.engine.n_envs for collector in self._collectors)
-        return self.agent.algorithm.init(weights, sizes), self.agent.normalising.init()
-
-    def _packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
-        """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
-        state, metrics, fault, look = self.agent.learn(*args)
-        self._names[:] = metrics
-        fault = (fault | ~self.agent.sound(state)).astype(jnp.float32)
-        return state, packed(metrics, fault[None]), look
-
-
-def _with_counts(state: TrainState, tensors: Tensors) -> Tensors:
-    """The tensors with the counts that `state` has or has not: a run may turn to `on_nan: skip`, or back."""
-    wanted = {f"skipped/{name}": tensor for name, tensor in to_tensors(state.skipped).items()}
-    (held,), rest = split_tensors(tensors, ["skipped/"])
-    return tensors if bool(wanted) == bool(held) else rest | wanted
+    One arena for all threads (MALLOC_ARENA_MAX=1) would leave less behind, but XLA's compile threads then contend for
+    it (a third slower), and the fragmentation slows every later call.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # a C library other than glibc
+            ctypes.CDLL(None).malloc_trim(0)

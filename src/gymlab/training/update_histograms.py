@@ -1,11 +1,14 @@
-"""Histograms and quantiles of many vectors at once, from a bounded sample of each: traced, with fixed shapes."""
+"""Histograms of an update: sampling, binning, packing into one array, and the schedule of when they are taken."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.core.types import Array
+from gymlab.core.types import Array, Histogram
 
 SAMPLES = 512  # of each vector at most: what is drawn of a longer one is fixed, so that it is the same in every run
 BINS = 32
@@ -13,7 +16,7 @@ Named = tuple[tuple[str, ...], Array]  # some numbers in one array, and what the
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 
 
-def chosen(length: int, most: int = SAMPLES) -> np.ndarray | None:
+def sample_places(length: int, most: int = SAMPLES) -> np.ndarray | None:
     """Which places of a long axis to look at, in order; None where it is short enough to take all.
 
     They are scattered, not evenly spaced: what repeats along the axis must not be missed.
@@ -23,10 +26,10 @@ def chosen(length: int, most: int = SAMPLES) -> np.ndarray | None:
     return np.sort(np.random.default_rng(0).choice(length, most, replace=False)).astype(np.int32)
 
 
-def sampled(values: Array) -> Array:
+def sample_values(values: Array) -> Array:
     """At most SAMPLES of an array's numbers."""
     flat = values.ravel().astype(jnp.float32)
-    places = chosen(flat.size)
+    places = sample_places(flat.size)
     return flat if places is None else flat[places]
 
 
@@ -65,3 +68,47 @@ def quantiles(vectors: list[Array]) -> Array:
     above = np.minimum(below + 1, last)
     share = (at - below).astype(np.float32)
     return ordered[rows, below] * (1 - share) + ordered[rows, above] * share
+
+
+class HistogramLayout(NamedTuple):
+    """What stands where in a packed look."""
+
+    values: tuple[str, ...] = ()
+    histograms: tuple[tuple[str, int], ...] = ()  # name, bins
+
+    def unpack(self, packed: np.ndarray) -> tuple[dict[str, float], dict[str, Histogram]]:
+        """Numbers and histograms by name; a histogram of nothing is left out."""
+        numbers = packed.tolist()
+        values = dict(zip(self.values, numbers, strict=False))
+        at = len(self.values)
+        found = {}
+        for name, bins in self.histograms:
+            low, high, *counts = numbers[at : at + 2 + bins]
+            if any(counts):
+                found[name] = Histogram(low, high, tuple(map(int, counts)))
+            at += 2 + bins
+        return values, found
+
+
+UpdateRule = Callable[[int], bool]  # update number, from 1
+
+
+class HistogramSchedule:
+    """What the program of a run asks before each update. Which updates are looked at changes no result."""
+
+    def __init__(self, rule: UpdateRule = lambda _: False) -> None:
+        self.rule = rule
+        self.asked: set[int] = set()
+
+    def ask(self, update: int) -> None:
+        """Look at this update too."""
+        self.asked.add(update)
+
+    def forget(self, update: int) -> None:
+        """Everything up to this update is done."""
+        self.asked = {asked for asked in self.asked if asked > update}
+
+    def at(self, first: int, count: int) -> np.ndarray:
+        """Whether each of `count` updates after the first `first` of a run is looked at."""
+        numbers = range(first + 1, first + count + 1)
+        return np.array([number in self.asked or self.rule(number) for number in numbers], bool)

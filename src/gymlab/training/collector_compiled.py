@@ -10,9 +10,9 @@ from jax import lax
 
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.envs.transform import Transform, transformed
-from gymlab.networks.heads import to_env
+from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
-from gymlab.training.env_state import Act, GroupState, act_through, apply_transforms, reset_carry, step_keys
+from gymlab.training.state import Act, GroupState, apply_transforms, reset_carry, step_keys, transform_action
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CompiledCollector:
             env, states, obs, fresh, carry = now
             carry = reset_carry(carry, fresh, self.initial_carry)
             decision = self.act(policy, obs, carry, keys[0], False)
-            states, action = act_through(self.transforms, states, to_env(space, decision.action), keys[1])
+            states, action = transform_action(self.transforms, states, to_env_action(space, decision.action), keys[1])
             env, vec = self.engine.step(env, action, keys[1])
             states, vec = apply_transforms(self.transforms, states, vec, keys[1])
             return (env, states, vec.obs, vec.fresh, decision.carry), (

@@ -12,10 +12,18 @@ import pytest
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
-from gymlab.networks import convolution, images
+from gymlab.networks import convolution, encoders
 from gymlab.networks.convolution import Conv, max_pool
-from gymlab.networks.encoders import Flatten, MakeEncoder
-from gymlab.networks.images import ImpalaCNN, NatureCNN, SmallCNN, chosen_for, encoder_for, picture
+from gymlab.networks.encoders import (
+    FlattenEncoder,
+    ImpalaCNN,
+    MakeEncoder,
+    NatureCNN,
+    SmallCNN,
+    choose_encoder,
+    default_encoder,
+    image_shape,
+)
 from gymlab.networks.settings import PolicySettings
 
 ATARI = spaces.Box(0, 255, (84, 84, 4), np.uint8)
@@ -68,9 +76,9 @@ def test_a_network_is_the_same_on_both_devices_and_for_any_leading_axes(
 
     @jax.jit
     def ways(x: jax.Array) -> list[jax.Array]:
-        monkeypatch.setattr(images, "MICRO_BATCH", 4)
+        monkeypatch.setattr(encoders, "MICRO_BATCH", 4)
         found = [net(x)]  # two micro-batches, one of them not full
-        for module in (convolution, images):
+        for module in (convolution, encoders):
             monkeypatch.setattr(module, "on_cpu", lambda: False)
         found += [net(x.reshape(2, 3, *space.shape)).reshape(6, -1), net.activations(x)["dense"], net(x)]
         return [*found, jnp.concatenate([net(x[0])[None], found[-1][1:]])]
@@ -110,19 +118,19 @@ def test_bytes_are_scaled_and_channels_first_is_turned_round() -> None:
 
 
 def test_the_shape_of_what_is_seen_picks_the_encoder() -> None:
-    assert chosen_for(ATARI) == "nature_cnn"
-    assert chosen_for(BOARD) == "small_cnn"
-    assert chosen_for(spaces.Box(0, 255, (84, 84), np.uint8)) == "nature_cnn"
-    assert chosen_for(spaces.Box(-1, 1, (4,))) is None
-    assert chosen_for(spaces.Box(-1, 1, (20, 20))) is None  # a table
-    assert chosen_for(spaces.Discrete(3)) is None
-    assert picture(spaces.Box(0, 255, (4, 84, 84), np.uint8)) == (84, 84, 4, True)
-    assert encoder_for(spaces.Discrete(3), None) is Flatten
+    assert default_encoder(ATARI) == "nature_cnn"
+    assert default_encoder(BOARD) == "small_cnn"
+    assert default_encoder(spaces.Box(0, 255, (84, 84), np.uint8)) == "nature_cnn"
+    assert default_encoder(spaces.Box(-1, 1, (4,))) is None
+    assert default_encoder(spaces.Box(-1, 1, (20, 20))) is None  # a table
+    assert default_encoder(spaces.Discrete(3)) is None
+    assert image_shape(spaces.Box(0, 255, (4, 84, 84), np.uint8)) == (84, 84, 4, True)
+    assert choose_encoder(spaces.Discrete(3), None) is FlattenEncoder
 
 
 def test_pictures_inside_a_dict_get_a_network_of_their_own() -> None:
     space = spaces.Dict({"board": BOARD, "speed": spaces.Box(-1, 1, (2,)), "kind": spaces.Discrete(3)})
-    net = built(encoder_for(space, None), space)
+    net = built(choose_encoder(space, None), space)
     obs = {"board": shown(BOARD, 2), "speed": np.ones((2, 2), np.float32), "kind": np.array([0, 2])}
     assert net.size == 128 + 2 + 3
     y, layers = jax.jit(lambda obs: (net(obs), net.activations(obs)))(obs)
@@ -132,8 +140,8 @@ def test_pictures_inside_a_dict_get_a_network_of_their_own() -> None:
 
 def test_an_encoder_that_does_not_fit_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match=r"nature_cnn needs pictures of 36 x 36 pixels or more"):
-        encoder_for(BOARD, "nature_cnn")(KEY, BOARD)
+        choose_encoder(BOARD, "nature_cnn")(KEY, BOARD)
     with pytest.raises(UserError, match="small_cnn needs pictures"):
-        encoder_for(spaces.Box(-1, 1, (4,)), "small_cnn")
+        choose_encoder(spaces.Box(-1, 1, (4,)), "small_cnn")
     with pytest.raises(ValueError, match="unknown encoder 'natur_cnn': did you mean 'nature_cnn'"):
         PolicySettings(encoder="natur_cnn")

@@ -12,14 +12,15 @@ from gymlab.core.clock import Clock
 from gymlab.core.types import Histogram
 from gymlab.features.machine_metrics import Measure
 from gymlab.features.record import Record
+from gymlab.features.row_thinning import Thinning
 from gymlab.recipes.schema import MetricsSettings
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.session.metric_schedule import MOST_ROWS, updates_per_row
 from gymlab.training.events import (
     Checkpointed,
-    DistributionsWanted,
     Ended,
+    HistogramsRequested,
     Measured,
     Recorded,
     Started,
@@ -27,8 +28,7 @@ from gymlab.training.events import (
     Updated,
     UpdateRow,
 )
-from gymlab.training.histogram_schedule import Looks
-from gymlab.training.thinning import Thinning
+from gymlab.training.update_histograms import HistogramSchedule
 
 
 def row(update, histograms=None, **metrics):
@@ -190,7 +190,7 @@ def test_a_counter_that_falls_is_told_and_kept(store, caplog):
 
 def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_asked():
     for cuts in ([5, 9], [3, 3, 8]):  # however updates are cut into calls
-        looks = Looks(lambda update: update % 100 == 0)
+        looks = HistogramSchedule(lambda update: update % 100 == 0)
         told, done = Told(Measure(looks, longest_call=16)), 0
         told.send(Started(Clock()))
         for count in cuts:
@@ -199,7 +199,7 @@ def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_as
             told.send(updated(*rows))
             for each in rows:
                 if each.clock.updates == 2:
-                    told.send(DistributionsWanted(each.clock))
+                    told.send(HistogramsRequested(each.clock))
         assert looks.asked == {18}
         assert np.flatnonzero(looks.at(done, 100)).tolist() == [18 - done - 1, 100 - done - 1]
         assert told.features[0].state() == {"asked": [18]}
