@@ -8,7 +8,7 @@ WORKERS ?= 2
 # The suite and the benchmarks start the command hundreds of times: without bytecode each compiles 260 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow smoke check bench docs clean
+.PHONY: demo test test-fast test-slow smoke check bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/gymlab train CartPole-v1:ppo
@@ -17,9 +17,13 @@ demo: $(VENV)/.demo
 
 # Neighbouring tests share what they set up, so each worker takes a stretch of them and the first to be done helps out.
 test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	GYMLAB_CHECK_SKIPS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15
 
-test-slow: $(VENV)/.dev
+# Pure and probe tests, in a minute: what to run while working.
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'fast and not slow'
+
+test-slow: $(VENV)/.slow
 	$(BIN)/python -m pytest -m slow
 
 smoke: $(VENV)/.dev
@@ -31,6 +35,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python tools/house_report.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
@@ -55,3 +60,8 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml $(CONSTRAINTS)
 	@echo "installing gymlab and what its tests need into $(VENV) ..."
 	$(PIP) install --progress-bar on -c $(CONSTRAINTS) -e '.[dev]'
 	@touch $@ $(VENV)/.demo
+
+# Emulators that only the slow suite plays.
+$(VENV)/.slow: $(VENV)/.dev
+	$(PIP) install --progress-bar on -c $(CONSTRAINTS) -e '.[dev,vizdoom,retro]'
+	@touch $@

@@ -66,3 +66,23 @@ def cli(folder, monkeypatch, capsys):
 
     run.folder = folder
     return run
+
+
+# `make test` fails where more is skipped than tests/expected_skips.txt lists: a missing package must not go unnoticed.
+_skipped: set[str] = set()
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.add(report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    if not os.environ.get("GYMLAB_CHECK_SKIPS") or hasattr(session.config, "workerinput"):
+        return
+    lines = (ROOT / "tests/expected_skips.txt").read_text().splitlines()
+    expected = {line.partition("#")[0].strip() for line in lines}
+    if surplus := sorted(_skipped - expected):
+        print("\nskipped, but not listed in tests/expected_skips.txt:", *surplus, sep="\n  ")
+        session.exitstatus = session.exitstatus or 1

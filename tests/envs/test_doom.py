@@ -42,6 +42,7 @@ def test_a_missing_package_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) 
         resolve_id("VizdoomBasic-v1")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_doom")
 def test_running_out_of_time_is_a_truncation_with_a_last_picture(folder: Path) -> None:
     env = make_env(EnvSettings(id="VizdoomBasic-v1", kwargs=SMALL), render_mode="rgb_array")
@@ -63,6 +64,7 @@ def test_running_out_of_time_is_a_truncation_with_a_last_picture(folder: Path) -
     assert list(folder.iterdir()) == []  # nor does it leave files in the folder of the user
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_doom")
 def test_the_wrapper_shows_small_grey_stacks_and_scaled_variables() -> None:
     env = make_env(
@@ -84,6 +86,7 @@ def test_the_wrapper_shows_small_grey_stacks_and_scaled_variables() -> None:
         make_env(EnvSettings(id="VizdoomBasic-v1", wrappers=({"doom": {"sise": [30, 40]}},)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_doom")
 def test_an_episode_is_a_function_of_its_seed_and_actions() -> None:
     settings = resolve("VizdoomHealthGathering-v1").recipe.env.model_copy(update={"max_episode_steps": 12})
@@ -98,6 +101,7 @@ def test_an_episode_is_a_function_of_its_seed_and_actions() -> None:
         assert play(engine, moves[30:]) == play(other, moves[30:])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_doom")
 def test_scenarios_are_offered_and_single_levels_are_not() -> None:
     ids = [name for name in known_ids() if name.startswith("Vizdoom")]

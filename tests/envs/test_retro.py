@@ -36,6 +36,7 @@ def test_a_missing_package_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) 
         resolve_id(AIRSTRIKER)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_retro")
 def test_what_cannot_be_played_is_told() -> None:
     assert AIRSTRIKER in known_ids()
@@ -49,6 +50,7 @@ def test_what_cannot_be_played_is_told() -> None:
         make_env(EnvSettings(id=AIRSTRIKER, kwargs={"actions": [["LEFTT"]]}))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_retro")
 def test_many_play_side_by_side_and_come_back_exactly() -> None:
     # Five emulators at once in this one process, which stable-retro by itself refuses.

@@ -43,7 +43,12 @@ SMALLER = {
     "VizdoomBasic-v1:ppo": "{doom: {size: [36, 48], stack: 2}}",
     "VizdoomHealthGathering-v1:ppo": "{doom: {size: [36, 48], stack: 2}}",
 }
-RECIPES = [f"{env}:{variant}" for env, variants in WANTED.items() for variant in variants]
+IN_SLOW_SUITE = ("Vizdoom", "Retro/")  # their packages are installed by `make test-slow` alone
+RECIPES = [
+    pytest.param(f"{env}:{variant}", marks=pytest.mark.slow if env.startswith(IN_SLOW_SUITE) else ())
+    for env, variants in WANTED.items()
+    for variant in variants
+]
 
 
 def needs(recipe: str) -> None:

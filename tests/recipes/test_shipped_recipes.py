@@ -213,7 +213,15 @@ def test_a_budget_without_a_clock_says_what_it_counts(clean_folder):
     assert not resolve("CartPole-v1", budget="20k vec_steps").notes
 
 
-@pytest.mark.parametrize("path", packaged_files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    # Doom's and the Genesis' packages are installed by `make test-slow` alone.
+    [
+        pytest.param(p, marks=pytest.mark.slow if p.stem.startswith(("Vizdoom", "Retro")) else ())
+        for p in packaged_files()
+    ],
+    ids=lambda path: path.stem,
+)
 def test_every_recipe_that_ships_is_sound_tidy_and_named_after_its_env(path, clean_folder):
     try:
         resolve_id(plain(path.read_text())["env"]["id"])
