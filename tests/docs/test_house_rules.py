@@ -1,4 +1,4 @@
-"""What CI refuses of the source's shape; tools/house_report.py reports the rest, ruff, mypy and import-linter do more."""
+"""What CI refuses of the source's shape; tools/house_report.py reports the rest, `make check` does types and layers."""
 
 import ast
 import re
