@@ -205,10 +205,10 @@ def test_a_log_level_that_does_not_exist_leaves_no_run(cli, monkeypatch):
 def test_a_failed_run_logs_why_without_secrets(cli, monkeypatch):
     monkeypatch.setenv("MY_API_TOKEN", "canary-in-the-environment")
     features = '["tests.terminal.bells:Boom"]'
-    with pytest.raises(RuntimeError, match="the feature fell over"):
+    with pytest.raises(RuntimeError, match="the feature failed"):
         cli("train", "CartPole-v1:ppo", *TINY, "--budget", "1k", f"features={features}", "--run-id", "one", "-q")
     log = (cli.folder / "runs/one/run.log").read_text()
     assert "ERROR   failed:\n    Traceback (most recent call last):" in log
-    assert "RuntimeError: the feature fell over ***" in log
+    assert "RuntimeError: the feature failed ***" in log
     assert "canary" not in log
     assert json.loads(cli("runs", "list", "--json").out)[0]["status"] == "failed"

@@ -1,4 +1,4 @@
-"""Keys during training do what they say, change nothing that is learnt, and leave the terminal as it was."""
+"""Keys during training do what they say, change nothing that is learnt, and restore the terminal."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gymlab.features.key_presses import Keys, keys_in, make_keys
+from gymlab.features.key_presses import KeyPresses, make_key_presses, typed_keys
 from gymlab.recipes.resolve import resolve
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
@@ -16,16 +16,17 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.session import Options
 from gymlab.session.start import train
+from gymlab.terminal.keyboard import parse_keys
 from gymlab.training.events import Checkpointed, Evaluated, Feature, Paused, Stopping
-from tests.terminal.test_restore import BELL, TINY, Screen
+from tests.terminal.test_restore import BELL, TINY, TerminalCommand
 
 CONTROL_Z = b"\x1a"
 SMALL = ["n_envs=4", "n_steps=16", "batch_size=32", "epochs=2", "policy.hidden=[8]", "eval.episodes=2"]
 SMALL += ["eval.final_episodes=2", "eval.every=50%", "metrics.statistics=basic"]
 
 
-class Typist:
-    """Stands for a terminal: one entry of what is typed at every look."""
+class FakeKeyboard:
+    """Returns one entry of `typed` per poll."""
 
     def __init__(self, *typed):
         self.typed, self.calls = list(typed), []
@@ -36,7 +37,7 @@ class Typist:
     def restore(self):
         self.calls.append("restore")
 
-    def pressed(self):
+    def read(self):
         key = self.typed.pop(0) if self.typed else ""
         return key() or [] if callable(key) else list(key)
 
@@ -55,28 +56,28 @@ class Listener(Feature):
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def trained(folder, name, *typed, monkeypatch):
-    monkeypatch.setattr("gymlab.features.key_presses.LOOK_SECONDS", 0.0)
+def train_with_keys(folder, name, *typed, monkeypatch):
+    monkeypatch.setattr("gymlab.features.key_presses.POLL_SECONDS", 0.0)
     recipe = resolve("CartPole-v1:ppo", SMALL, budget="2k").recipe
-    listener, typist = Listener(), Typist(*typed)
-    with Keys(typist) as keys:
+    listener, keyboard = Listener(), FakeKeyboard(*typed)
+    with KeyPresses(keyboard) as keys:
         result = train(recipe, Options(0, name, full_budget=True), folder / "runs", watchers=[keys, listener])
-    assert typist.calls[0] == "open"
-    assert typist.calls[-1] == "restore"
+    assert keyboard.calls[0] == "open"
+    assert keyboard.calls[-1] == "restore"
     return result, listener
 
 
 @pytest.mark.slow
 def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
-    plain, undisturbed = trained(folder, "plain", monkeypatch=monkeypatch)
+    plain, plain_events = train_with_keys(folder, "plain", monkeypatch=monkeypatch)
     monkeypatch.setenv("GYMLAB_LOG", "debug")
     began = time.perf_counter()
-    result, listener = trained(
+    result, listener = train_with_keys(
         folder, "disturbed", "", "e", "c", "p", *[""] * 8, "ec", "p", "g?a", "pp", monkeypatch=monkeypatch
     )
     seconds = time.perf_counter() - began
-    assert len(listener.of(Evaluated)) == len(undisturbed.of(Evaluated)) + 2
-    assert len(listener.of(Checkpointed)) >= len(undisturbed.of(Checkpointed)) + 1
+    assert len(listener.of(Evaluated)) == len(plain_events.of(Evaluated)) + 2
+    assert len(listener.of(Checkpointed)) >= len(plain_events.of(Checkpointed)) + 1
     left, right = (load_checkpoint(RunPaths(folder / "runs" / name), "last") for name in ("plain", "disturbed"))
     for part in ("policy", "state"):
         mine, theirs = getattr(left, part), getattr(right, part)
@@ -85,7 +86,7 @@ def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
     paused = listener.of(Paused)
     assert paused[0].seconds == 0
     assert paused[-1].seconds > 0.4
-    assert result.clock.seconds < seconds - paused[-1].seconds  # the clock stood still meanwhile
+    assert result.clock.seconds < seconds - paused[-1].seconds  # the clock stops during a pause
     check_log(folder / "runs/disturbed/run.log", "paused at ", "goes on after a pause of 0.", " DEBUG   ")
     update = paused[0].clock.updates
     with MetricsReader(RunPaths(folder / "runs/disturbed").metrics) as reader:
@@ -93,15 +94,15 @@ def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
         assert reader.row(update + 1)["seconds"] - reader.row(update)["seconds"] < 0.4 + paused[-1].seconds / 2
 
 
-def check_log(path, *told):
+def check_log(path, *expected):
     text = path.read_text()
     assert "\x1b" not in text
-    assert [words for words in told if words not in text] == []
+    assert [words for words in expected if words not in text] == []
 
 
 def test_a_paused_run_can_be_stopped_by_a_key(folder, monkeypatch):
     monkeypatch.setenv("GYMLAB_LOG", "warning")
-    result, listener = trained(folder, "one", "p", "", "s", monkeypatch=monkeypatch)
+    result, listener = train_with_keys(folder, "one", "p", "", "s", monkeypatch=monkeypatch)
     assert " INFO " not in (folder / "runs/one/run.log").read_text()
     assert (result.status, result.stop_reason, result.exit_code) == ("stopped", "stopped by a key press", 143)
     assert len(listener.of(Paused)) == 2
@@ -110,7 +111,7 @@ def test_a_paused_run_can_be_stopped_by_a_key(folder, monkeypatch):
 
 def test_a_paused_run_can_be_stopped_by_a_signal(folder, monkeypatch):
     kill = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
-    result, listener = trained(folder, "one", "p", "", kill, monkeypatch=monkeypatch)
+    result, listener = train_with_keys(folder, "one", "p", "", kill, monkeypatch=monkeypatch)
     assert (result.status, result.stop_reason) == ("stopped", "interrupted by SIGTERM")
     assert len(listener.of(Paused)) == 2
 
@@ -119,22 +120,22 @@ def test_a_paused_run_can_be_stopped_by_a_signal(folder, monkeypatch):
     ("typed", "keys"),
     [("p", ["p"]), ("pe", ["p", "e"]), ("\x1b[A\x1bOPs", ["s"]), ("\x1b", []), ("s" * 100, []), ("ls\n", [])],
 )
-def test_arrows_and_pasted_texts_are_no_keys(typed, keys):
-    assert keys_in(typed) == keys
+def test_arrows_and_pasted_text_are_ignored(typed, keys):
+    assert typed_keys(parse_keys(typed)[0]) == keys
 
 
 @pytest.mark.parametrize("mode", ["people", "quiet", "json", "jsonl"])
-def test_without_a_terminal_there_are_no_keys(mode, monkeypatch):
+def test_key_presses_are_disabled_without_a_terminal(mode, monkeypatch):
     with open(os.devnull) as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        assert make_keys(mode)._keyboard is None
+        assert make_key_presses(mode)._keyboard is None
     monkeypatch.setattr(sys, "stdin", None)  # as in some services
-    with make_keys(mode) as keys:
+    with make_key_presses(mode) as keys:
         assert keys._keyboard is None
 
 
-class Job(Screen):
-    """The command as a shell starts it. Where it stops, so does the shell until the file that says so is gone."""
+class ShellJob(TerminalCommand):
+    """The command as a job of a shell, which waits while it is stopped until the file `stopped` is removed."""
 
     starter = """
 import os, signal, sys, time
@@ -156,16 +157,16 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def test_a_real_terminal_is_listened_to_left_for_control_z_and_given_back(folder):
-    shown = Job(folder, "train", BELL, *TINY, "--budget", "400k")
+def test_keys_work_in_a_real_terminal_which_control_z_restores(folder):
+    command = ShellJob(folder, "train", BELL, *TINY, "--budget", "400k")
     try:
-        shown.read_until(lambda: b"steps/s" in shown.written)
-        assert listens(shown)
+        command.read_until(lambda: b"steps/s" in command.written)
+        assert reads_keys(command)
 
         def press(keys, answer):
-            shown.written = b""
-            os.write(shown.master, keys)
-            shown.read_until(lambda: answer in shown.written)
+            command.written = b""
+            os.write(command.master, keys)
+            command.read_until(lambda: answer in command.written)
 
         press(b"p", b"paused for 0:00")
         press(b"e", b"eval at ")
@@ -173,18 +174,18 @@ def test_a_real_terminal_is_listened_to_left_for_control_z_and_given_back(folder
         press(b"g", b"roll ")
         press(b"?", b"s stop")
         press(CONTROL_Z, b"\x1b[?25h")
-        shown.read_until((folder / "stopped").exists)
-        assert termios.tcgetattr(shown.slave) == shown.before
+        command.read_until((folder / "stopped").exists)
+        assert termios.tcgetattr(command.slave) == command.before
         (folder / "stopped").unlink()
-        shown.read_until(lambda: listens(shown))
+        command.read_until(lambda: reads_keys(command))
         press(b"p", b"steps/s")
         press(b"s", b"stopped: stopped by a key press")
-        assert shown.end() == 143
-        assert termios.tcgetattr(shown.slave) == shown.before
+        assert command.end() == 143
+        assert termios.tcgetattr(command.slave) == command.before
         assert read_status(RunPaths(folder / "runs/one"))["status"] == "stopped"
     finally:
-        shown.close()
+        command.close()
 
 
-def listens(shown):
-    return not termios.tcgetattr(shown.slave)[3] & (termios.ICANON | termios.ECHO)
+def reads_keys(command):
+    return not termios.tcgetattr(command.slave)[3] & (termios.ICANON | termios.ECHO)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.media.action_keys import keys_for
-from gymlab.media.terminal_window import half_blocks, shrunk, split_keys
+from gymlab.media.terminal_window import half_blocks, shrunk
 from gymlab.media.video_file import read_frames
 from tests.running import environment
 from tests.waiting import wait_until
@@ -40,11 +40,6 @@ def test_action_keys_follow_action_names():
     assert (pendulum.actions["left"], pendulum.actions["right"], pendulum.idle) == (-2, 2, 0)
     with pytest.raises(UserError, match="cannot be played with keys"):
         keys_for(spaces.MultiBinary(3), (), 30)
-
-
-def test_terminal_key_sequences_are_parsed_across_reads():
-    assert split_keys("a\x1b[C\x1bOD q\n") == (["a", "right", "left", "space", "q", "enter"], "")
-    assert split_keys("d\x1b[") == (["d"], "\x1b[")
 
 
 def test_pictures_become_half_blocks_of_their_mean_colours():

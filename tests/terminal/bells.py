@@ -1,4 +1,4 @@
-"""Envs that stop where a test wants them to, and features that fail."""
+"""Envs that send a signal or hang at a chosen step, and a feature that fails."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from gymlab.training.events import Feature, Updated
 
 
 class Bell(gymnasium.Env):
-    """Short episodes; at its `at`-th step in this process, counted over all envs, it signals its own process."""
+    """Short episodes; at its `at`-th step in this process, counted over all envs, it sends SIGTERM to itself."""
 
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -36,7 +36,7 @@ class Bell(gymnasium.Env):
 
 
 class Stuck(Bell):
-    """Hangs in every step from the `after`-th on, as a simulator might."""
+    """Hangs in every step from the `after`-th on."""
 
     def __init__(self, after=100):
         self.after = after
@@ -55,7 +55,7 @@ class Boom(Feature):
 
     def __call__(self, event, control):
         if isinstance(event, Updated) and event.clock.updates >= 3:
-            raise RuntimeError(f"the feature fell over {os.environ.get('MY_API_TOKEN', '')}")
+            raise RuntimeError(f"the feature failed {os.environ.get('MY_API_TOKEN', '')}")
 
 
 for _env in (Bell, Stuck):

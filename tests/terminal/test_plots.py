@@ -11,10 +11,10 @@ from gymlab.core.errors import UserError
 from gymlab.reports import plots_png
 from gymlab.runs.metrics_reader import CurveReader, make_curve, smooth_curve
 from gymlab.runs.metrics_writer import MetricsWriter
-from gymlab.terminal.plots import Frame, Line, plot, sparkline, tick_label, ticks
+from gymlab.terminal.plots import PlotFrame, PlotLine, plot, sparkline, tick_label, ticks
 from tests.synthetic import facts_of, make_run
 
-RAMP = Line("ramp", np.arange(11.0), np.arange(11.0))
+RAMP = PlotLine("ramp", np.arange(11.0), np.arange(11.0))
 
 
 def test_a_sparkline_shows_all_values_lowest_to_highest():
@@ -27,7 +27,7 @@ def test_a_sparkline_shows_all_values_lowest_to_highest():
 
 
 def test_one_curve_is_drawn_in_braille_between_axes():
-    assert plot([RAMP], Frame(width=11, height=4, axis="updates")) == [
+    assert plot([RAMP], PlotFrame(width=11, height=4, axis="updates")) == [
         "10 ┤        ⢀⠤⠔",
         "   │     ⢀⡠⠔⠁",
         "   │   ⡠⠊⠁",
@@ -38,8 +38,8 @@ def test_one_curve_is_drawn_in_braille_between_axes():
 
 
 def test_several_curves_are_told_apart_by_letters_and_share_their_axes():
-    other = Line("flat", np.arange(11.0), np.full(11, 4.0))
-    assert plot([RAMP, other], Frame(width=11, height=5, axis="vec_steps")) == [
+    other = PlotLine("flat", np.arange(11.0), np.full(11, 4.0))
+    assert plot([RAMP, other], PlotFrame(width=11, height=5, axis="vec_steps")) == [
         "10 ┤          A",
         "   │       AAA",
         "   │BBBB***BBBB",
@@ -53,10 +53,10 @@ def test_several_curves_are_told_apart_by_letters_and_share_their_axes():
 
 
 def test_the_threshold_is_dotted_only_where_it_is_in_reach():
-    near = plot([RAMP], Frame(width=11, height=5, threshold=12.0))
+    near = plot([RAMP], PlotFrame(width=11, height=5, threshold=12.0))
     assert near[-1] == "  ┈ solved at 12"
     assert any(line.endswith("┈" * 11) for line in near)
-    assert not any("┈" in line for line in plot([RAMP], Frame(threshold=500.0)))
+    assert not any("┈" in line for line in plot([RAMP], PlotFrame(threshold=500.0)))
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_the_threshold_is_dotted_only_where_it_is_in_reach():
     [([1.0], [5e-5]), ([1.0, 2.0], [7.0, 7.0]), ([0.0, 0.0], [1.0, 2.0]), ([1.0, 2.0], [-5e9, 3e9]), ([1.0], [0.0])],
 )
 def test_odd_curves_are_drawn_too(x, y):
-    lines = plot([Line("odd", np.array(x), np.array(y))], Frame(width=20, height=5))
+    lines = plot([PlotLine("odd", np.array(x), np.array(y))], PlotFrame(width=20, height=5))
     assert len(lines) == 7
     assert any("⠀" < letter <= "⣿" for line in lines for letter in line)
 
 
 def test_a_curve_without_numbers_says_so():
-    assert plot([Line("none", np.array([1.0]), np.array([math.nan]))]) == ["(nothing measured yet)"]
+    assert plot([PlotLine("none", np.array([1.0]), np.array([math.nan]))]) == ["(nothing measured yet)"]
 
 
 def test_ticks_are_round_and_within_the_range():

@@ -1,4 +1,4 @@
-"""A real terminal is given back as it was found, whatever ends a run."""
+"""A real terminal is restored, whatever ends a run."""
 
 import os
 import pty
@@ -23,15 +23,15 @@ BELL = "tests.terminal.bells:Bell-v0:ppo"
 CONTROL_C = b"\x03"
 
 
-class Screen:
-    """A command in a terminal of its own, and everything it wrote there."""
+class TerminalCommand:
+    """A command in its own pseudo-terminal, with everything it wrote there."""
 
     starter = "import os, sys; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR)); " \
               "os.execv(sys.executable, [sys.executable, '-m', 'gymlab', *sys.argv[1:]])"  # fmt: skip
 
     def __init__(self, folder, *command):
         self.master, self.slave = pty.openpty()
-        # Somebody's shell may have made the terminal special; it must come back like that too.
+        # A setting that differs from the default must be restored too.
         settings = termios.tcgetattr(self.slave)
         settings[3] &= ~termios.ECHOK
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
@@ -56,7 +56,7 @@ class Screen:
 
     def assert_restored(self):
         cursor = re.findall(rb"\x1b\[\?25([hl])", self.written)
-        assert cursor, "it was never a live view"
+        assert cursor, "no live view was drawn"
         assert cursor[-1] == b"h"
         assert re.findall(rb"\x1b\[([0-9;]*)m", self.written)[-1] in (b"", b"0")
         assert termios.tcgetattr(self.slave) == self.before
@@ -71,52 +71,52 @@ class Screen:
 
 
 @pytest.fixture
-def screen(folder):
-    made = []
+def start_command(folder):
+    commands = []
 
     def start(*command):
-        made.append(Screen(folder, *command))
-        return made[-1]
+        commands.append(TerminalCommand(folder, *command))
+        return commands[-1]
 
     yield start
-    for one in made:
-        one.close()
+    for command in commands:
+        command.close()
 
 
-def test_after_a_finished_run(screen):
-    shown = screen("train", BELL, *TINY)
-    assert shown.end() == 0, shown.written.decode()
-    shown.assert_restored()
-    assert b"next: gymlab runs show one" in shown.written
+def test_the_terminal_is_restored_after_a_finished_run(start_command):
+    command = start_command("train", BELL, *TINY)
+    assert command.end() == 0, command.written.decode()
+    command.assert_restored()
+    assert b"next: gymlab runs show one" in command.written
 
 
-def test_after_control_c_twice(screen, folder):
-    shown = screen("train", "tests.terminal.bells:Stuck-v0:ppo", *TINY)
-    shown.read_until((folder / "stuck").exists)
-    os.write(shown.master, CONTROL_C)
-    shown.read_until(lambda: b"once more ends it at once" in shown.written)
+def test_the_terminal_is_restored_after_control_c_twice(start_command, folder):
+    command = start_command("train", "tests.terminal.bells:Stuck-v0:ppo", *TINY)
+    command.read_until((folder / "stuck").exists)
+    os.write(command.master, CONTROL_C)
+    command.read_until(lambda: b"once more ends it at once" in command.written)
     time.sleep(0.2)
-    os.write(shown.master, CONTROL_C)
-    assert shown.end() == 130, shown.written.decode()
-    shown.assert_restored()
+    os.write(command.master, CONTROL_C)
+    assert command.end() == 130, command.written.decode()
+    command.assert_restored()
     assert read_status(RunPaths(folder / "runs/one"))["status"] == "stopped"
 
 
-def test_after_a_feature_that_fails(screen, folder):
-    shown = screen("train", BELL, *TINY, 'features=["tests.terminal.bells:Boom"]')
-    assert shown.end() == 1
-    shown.assert_restored()
-    assert b"the feature fell over" in shown.written
+def test_the_terminal_is_restored_after_a_failing_feature(start_command, folder):
+    command = start_command("train", BELL, *TINY, 'features=["tests.terminal.bells:Boom"]')
+    assert command.end() == 1
+    command.assert_restored()
+    assert b"the feature failed" in command.written
     assert read_status(RunPaths(folder / "runs/one"))["status"] == "failed"
 
 
-def test_a_closed_terminal_stops_the_run_in_order(screen, folder):
-    shown = screen("train", BELL, *TINY, "--budget", "500M", "vectorization=processes")
-    shown.read_until(lambda: "▁".encode() in shown.written or b"steps/s" in shown.written)
-    os.close(shown.slave)
-    os.close(shown.master)
-    shown.master = shown.slave = None
-    assert shown.process.wait(30) == 143
+def test_a_closed_terminal_stops_the_run_cleanly(start_command, folder):
+    command = start_command("train", BELL, *TINY, "--budget", "500M", "vectorization=processes")
+    command.read_until(lambda: "▁".encode() in command.written or b"steps/s" in command.written)
+    os.close(command.slave)
+    os.close(command.master)
+    command.master = command.slave = None
+    assert command.process.wait(30) == 143
     status = read_status(RunPaths(folder / "runs/one"))
     assert (status["status"], status["stop_reason"]) == ("stopped", "interrupted by SIGHUP")
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from gymlab.features.console import snapshot
-from gymlab.features.console.layout import Choice, frame
-from gymlab.features.console.view import View
+from gymlab.features.console import format_metrics
+from gymlab.features.console.layout import TableSelection, frame
+from gymlab.features.console.view import RunView
 from gymlab.recipes.resolve import resolve
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.session.session import Options
 from gymlab.session.start import train
-from gymlab.terminal.ansi import plain
+from gymlab.terminal.screen import plain_text
 from gymlab.trackers import follow
 from gymlab.trackers.assemble import Trackers, make_tracker
 from gymlab.trackers.feature import Tracker
@@ -92,12 +92,12 @@ class Watcher(Feature):
     name = "watcher"
 
     def __init__(self):
-        self.view, self.shown, self.lines = View(), {}, []
+        self.view, self.shown, self.lines = RunView(), {}, []
 
     def __call__(self, event, control):
         if isinstance(event, Updated | Ended) and self.view.clock.updates:
-            self.shown[self.view.clock.updates] = snapshot(self.view.values)
-            self.lines = [plain(line) for line in frame(self.view, Choice(), 400, 60)]
+            self.shown[self.view.clock.updates] = format_metrics(self.view.values)
+            self.lines = [plain_text(line) for line in frame(self.view, TableSelection(), 400, 60)]
         if isinstance(event, Updated):
             self.view.update(event)
         elif isinstance(event, Recorded):
@@ -112,7 +112,7 @@ def check_console(watcher, truth):
     assert max(rows) in watcher.shown
     for update, shown in watcher.shown.items():
         stored_row = {name: float(value) for name, value in rows[update].items() if "/" in name}
-        assert {name: shown[name] for name in stored_row} == snapshot(stored_row)
+        assert {name: shown[name] for name in stored_row} == format_metrics(stored_row)
     table = "\n".join(watcher.lines)
     for name, text in watcher.shown[max(rows)].items():
         if name in ("roll/return_mean", "opt/entropy", "opt/approx_kl", "eval/greedy_mean", "time/sps"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,9 @@ from gymlab.campaigns.executors.protocol import (
 )
 from gymlab.campaigns.summary import Ending, Summary, by_variation, read_ending, score_json, summarize, told
 from gymlab.core.errors import UserError
+from gymlab.core.format import format_count
 from gymlab.core.statistics import estimate
 from gymlab.envs.registration import registration
-from gymlab.features.console.board import Board, make_board
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
@@ -35,6 +36,8 @@ from gymlab.runs.paths import RunPaths, new_run_id, run_paths
 from gymlab.runs.status import read_status
 from gymlab.session.compile_cache import shape_of
 from gymlab.session.signals import watch_signals
+from gymlab.terminal.progress_table import ProgressTable, RunRow, format_totals, run_lines, table_mode
+from gymlab.terminal.screen import StyledLine
 
 _SHORT_NAME = 24  # letters of a recipe's name in a group's: members' ids are longer still
 
@@ -161,9 +164,10 @@ class Source(Protocol):
 def run_group(runs_root: Path, group: Group, source: Source, how: str, wishes: Wishes) -> Outcome:
     """Have the members trained, show how they get on, and sum up."""
     book = Book(runs_root, group, wishes.output, how)
-    with book.board, watch_signals(source.stop) as interrupts:
+    with book.table, watch_signals(source.stop) as interrupts:
+        book.table.print(book.title, "bold")
         for note in wishes.notes:
-            book.board.say(f"note: {note}")
+            book.table.print(f"note: {note}", "dim")
         for report in source.reports():
             if book.note(report):
                 source.stop("refused")
@@ -179,7 +183,9 @@ class Book:
         self._output = output
         count = len(group.members)
         title = f"{group.title} · {count} member{'s' * (count > 1)} · {how} · group {group.name}"
-        self.board: Board = make_board(output, title, [member.label for member in group.members])
+        self.title = title
+        self._rows = [RunRow(member.label) for member in group.members]
+        self.table = ProgressTable(sys.stdout, table_mode(output, sys.stdout), self._lines, self._progress)
         self._began = time.perf_counter()
         self._before = sum(_steps(runs_root, member) for member in group.members)
         self._recorded = False
@@ -190,34 +196,43 @@ class Book:
     def note(self, report: Report) -> bool:
         """Take a report in; True where nobody need go on: the first member was refused, and so will all be."""
         member = self._group.members[report.member]
-        seat = self.board.seats[report.member]
+        row = self._rows[report.member]
         if self._output == "jsonl":
             print(json.dumps({"run_id": member.run_id, **report_fields(report)}), flush=True)
         if isinstance(report, Began):
-            seat.status = "running"
+            row.status = "running"
             self._record(report)
         elif isinstance(report, Progressed):
-            seat.progress = report.progress
-            seat.env_steps = report.env_steps
-            seat.mean_return = report.mean_return
-            seat.speed = report.steps_per_second
+            row.progress = report.progress
+            row.env_steps = report.env_steps
+            row.mean_return = report.mean_return
+            row.speed = report.steps_per_second
         elif isinstance(report, Scored):
-            seat.score = report.score
+            row.score = report.score
         elif isinstance(report, Alerted):
-            seat.alerts[report.alert] = report.severity
+            row.alerts[report.alert] = report.severity
         elif isinstance(report, Finished):
             self._finished(member, report)
         elif isinstance(report, Failed):
-            seat.status = "failed"
+            row.status = "failed"
             self._failures[member.run_id] = report.message
             if report.refused and not self._recorded:
                 self._refusal = self._refusal or report.message
                 return True
-            self.board.say(f"{member.label}: failed: {report.message.splitlines()[0]}")
+            self.table.print(f"{member.label}: failed: {report.message.splitlines()[0]}", "dim")
         elif isinstance(report, NotBegun):
-            seat.status = "not begun"
-        self.board.changed()
+            row.status = "not begun"
+        self.table.update()
         return False
+
+    def _lines(self, height: int) -> list[StyledLine]:
+        return run_lines(self._rows, self._totals(), height)
+
+    def _totals(self) -> str:
+        return format_totals(self._rows, time.perf_counter() - self._began)
+
+    def _progress(self) -> str:
+        return f"{format_count(sum(row.env_steps for row in self._rows), brief=True)} env_steps  {self._totals()}"
 
     def _record(self, report: Began) -> None:
         if self._recorded:
@@ -227,18 +242,17 @@ class Book:
         write_group(self._root, replace(self._group, members=(*older, *self._group.members)))
         self._recorded = True
         for note in report.notes:
-            self.board.say(f"note: {note}")
+            self.table.print(f"note: {note}", "dim")
 
     def _finished(self, member: Member, report: Finished) -> None:
         result = report.result
-        seat = self.board.seats[report.member]
-        seat.status = result["status"]
-        seat.env_steps = result["env_steps"]
-        seat.progress = 1.0 if seat.status == "finished" else seat.progress
+        row = self._rows[report.member]
+        row.status = result["status"]
+        row.env_steps = result["env_steps"]
+        row.progress = 1.0 if row.status == "finished" else row.progress
         self._codes.append(result["exit_code"])
-        self.board.say(
-            f"{member.label}: {result['status']} at {result['env_steps']} env_steps ({result['stop_reason']})"
-        )
+        steps = f"{result['env_steps']} env_steps"
+        self.table.print(f"{member.label}: {result['status']} at {steps} ({result['stop_reason']})", "dim")
 
     def close(self, interrupted: bool, signal_code: int) -> Outcome:
         """The summary, read from the runs' folders."""

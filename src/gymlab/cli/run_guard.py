@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from gymlab.terminal.restore import Terminal, left_in_order
+from gymlab.terminal.restore import TerminalSettings, restored_on_stop_signals
 
 
 @contextmanager
@@ -18,9 +18,9 @@ def orderly(when: str = "before training began") -> Iterator[None]:
     """
     from gymlab.session.signals import Interrupted, guard_process
 
-    terminal = Terminal()
+    terminal = TerminalSettings()
     try:
-        with left_in_order(terminal), guard_process(terminal.restore) as interrupts:
+        with restored_on_stop_signals(terminal), guard_process(terminal.restore) as interrupts:
             yield
     except Interrupted:
         typer.echo(f"{interrupts.reason} {when}", err=True)

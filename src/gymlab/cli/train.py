@@ -333,9 +333,9 @@ def _screen(mode: str, notes: list[str]) -> Any:
 
 
 def _keys_of(mode: str) -> Any:
-    from gymlab.features.key_presses import make_keys
+    from gymlab.features.key_presses import make_key_presses
 
-    return make_keys(mode)
+    return make_key_presses(mode)
 
 
 def _finish(result: Result, *, json: bool, quiet: bool) -> None:

@@ -1,17 +1,16 @@
-"""Key presses during training: pause, evaluate, checkpoint and stop; what else is pressed, others may hear of."""
+"""Key presses during training: pause, evaluate, checkpoint and stop; every key is sent on as a `KeyPressed` event."""
 
 from __future__ import annotations
 
 import os
-import re
-import select
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from gymlab.terminal.keyboard import CONTINUED, Keyboard, terminal_fd
 from gymlab.training.events import (
     CheckpointRequested,
     Control,
@@ -25,22 +24,18 @@ from gymlab.training.events import (
     Updated,
 )
 
-if sys.platform != "win32":
-    import termios
-
-LOOK_SECONDS = 0.05
-_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O?.)?")  # arrows, function keys, Alt and a letter
-_LONGEST = 32  # what comes faster than anybody types was pasted, and meant for somebody else
+POLL_SECONDS = 0.05
+_LONGEST_TYPED = 32  # characters between two polls; more at once was pasted
 
 
-class Keys(Feature):
-    """Listens between updates, in the thread that trains. Nothing it does changes what is learnt."""
+class KeyPresses(Feature):
+    """Polls the keyboard between updates, in the training thread. No key changes what is learnt."""
 
     name = "keys"
 
     def __init__(self, keyboard: Keyboard | None) -> None:
         self._keyboard = keyboard
-        self._looked = 0.0
+        self._polled_at = 0.0
         self._paused = False
 
     def __enter__(self) -> Self:
@@ -58,13 +53,13 @@ class Keys(Feature):
         if self._keyboard is None:
             return
         if isinstance(event, PauseRequested):
-            self._paused = event.paused  # somebody else may have asked
+            self._paused = event.paused  # another feature may have paused the run
         elif isinstance(event, Stopping):
             self._keyboard.restore()
             self._keyboard = None
-        elif isinstance(event, Updated | Paused) and time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
-            for key in self._keyboard.pressed():
+        elif isinstance(event, Updated | Paused) and time.monotonic() - self._polled_at >= POLL_SECONDS:
+            self._polled_at = time.monotonic()
+            for key in typed_keys(self._keyboard.read()):
                 self._act(key, event, control)
 
     def _act(self, key: str, event: Event, control: Control) -> None:
@@ -80,77 +75,18 @@ class Keys(Feature):
             control.request_stop("stopped by a key press", unfinished=True)
 
 
-class Keyboard:
-    """Standard input, read key by key without echo as long as this process is the one in front."""
-
-    def __init__(self, number: int) -> None:
-        self._fd = number
-        self._before: list[Any] | None = None  # how it was set when we began to listen
-        self._closed = False
-
-    def open(self) -> None:
-        """Begin to listen, unless started in the background."""
-        with suppress(OSError):
-            if in_front(self._fd):
-                self._listen()
-
-    def _listen(self) -> bool:
-        """Whether it had to be set anew: at first, and after somebody else had the terminal."""
-        if sys.platform == "win32":
-            return False
-        settings = termios.tcgetattr(self._fd)
-        if not settings[3] & (termios.ICANON | termios.ECHO):
-            return False
-        self._before = [*settings]
-        settings[3] &= ~(termios.ICANON | termios.ECHO)
-        settings[6] = [*settings[6]]
-        settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
-        termios.tcsetattr(self._fd, termios.TCSANOW, settings)
-        return True
-
-    def restore(self) -> None:
-        if sys.platform == "win32" or self._before is None:
-            return
-        with suppress(OSError, termios.error):
-            if in_front(self._fd):  # set from the background it would stop the process
-                termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
-        self._before = None
-
-    def pressed(self) -> list[str]:
-        """The keys since last time; `continued` after the process was stopped or in the background."""
-        if sys.platform == "win32" or self._closed:
-            return []
-        keys = []
-        try:
-            if not in_front(self._fd):
-                return []
-            keys += ["continued"] * self._listen()
-            if select.select([self._fd], [], [], 0)[0]:
-                data = os.read(self._fd, 1024)
-                self._closed = not data
-                keys += keys_in(data.decode(errors="replace"))
-        except (OSError, termios.error):
-            self._closed = True  # the terminal is gone
-        return keys
+def typed_keys(keys: Sequence[str]) -> list[str]:
+    """Single characters, without arrows; none of a pasted text, which was meant for another program."""
+    typed = [key for key in keys if len(key) == 1]
+    pasted = len(typed) > _LONGEST_TYPED or "enter" in keys
+    return [key for key in keys if key == CONTINUED or (len(key) == 1 and not pasted)]
 
 
-def keys_in(text: str) -> list[str]:
-    """The single keys of what was typed, without arrows, function keys and pasted texts."""
-    typed = _SEQUENCES.sub("", text)
-    return [] if len(typed) > _LONGEST or "\n" in typed else list(typed)
-
-
-def in_front(number: int) -> bool:
-    """Whether the terminal listens to this process, and not to a shell that put it into the background."""
-    return os.tcgetpgrp(number) == os.getpgrp()
-
-
-def make_keys(mode: str) -> Keys:
-    """Keys for an output mode; deaf unless both ends are terminals and somebody can see what is done."""
-    if mode != "people" or sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return Keys(None)
-    with suppress(OSError, ValueError, AttributeError, termios.error):  # closed, or no files at all
-        number = sys.stdin.fileno()
-        if os.isatty(number) and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            return Keys(Keyboard(number))
-    return Keys(None)
+def make_key_presses(output: str) -> KeyPresses:
+    """The feature for an output mode; disabled unless stdin and stdout are terminals and output is for people."""
+    if output != "people" or sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return KeyPresses(None)
+    fd = terminal_fd(sys.stdin)
+    if fd is not None and terminal_fd(sys.stdout) is not None and os.environ.get("TERM") != "dumb":
+        return KeyPresses(Keyboard(fd))
+    return KeyPresses(None)

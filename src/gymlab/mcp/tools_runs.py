@@ -32,10 +32,10 @@ from gymlab.reports.run_facts import Facts
 from gymlab.runs.metrics_reader import Curve
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
-from gymlab.terminal.plots import Frame, Line, plot
+from gymlab.terminal.plots import PlotFrame, PlotLine, plot
 
 Axis = Literal["env_steps", "vec_steps", "updates", "seconds"]
-_SMALL = Frame(width=48, height=8, axis="env_steps")
+_SMALL = PlotFrame(width=48, height=8, axis="env_steps")
 _LOG_WIDTH = 300
 _DEFAULT_PARTS = ("Result", "Score", "Alerts", "Reproduction")
 
@@ -152,7 +152,7 @@ def metrics(
 
 
 def _series(curve: Curve, *, chart: bool) -> Series:
-    frame = Frame(width=48, height=8, axis=curve.axis)
+    frame = PlotFrame(width=48, height=8, axis=curve.axis)
     some = len(curve) > 0
     return Series(
         name=curve.name,
@@ -163,7 +163,7 @@ def _series(curve: Curve, *, chart: bool) -> Series:
         last=number(curve.last, 4),
         lowest=number(float(curve.low.min()), 4) if some else None,
         highest=number(float(curve.high.max()), 4) if some else None,
-        chart="\n".join(plot([Line(curve.name, curve.x, curve.y)], frame)) if chart else None,
+        chart="\n".join(plot([PlotLine(curve.name, curve.x, curve.y)], frame)) if chart else None,
     )
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import sys
 import time
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import numpy as np
 
+from gymlab.terminal.keyboard import Keyboard, terminal_fd
+
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
-_SEQUENCES = {"A": "up", "B": "down", "C": "right", "D": "left"}
 _MOST_FPS = 20  # more would only fill the line to the terminal
 
 
@@ -62,27 +62,20 @@ class TerminalScreen:
     def __init__(self, out: IO[str] | None = None) -> None:
         self._out = out or sys.stdout
         self._true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
-        self._settings: Any = None
         self._drawn_at = 0.0
-        self._left_over = ""
 
     def __enter__(self) -> Self:
-        self._fd = sys.stdin.fileno() if sys.stdin.isatty() else None
-        if self._fd is not None:
-            import termios
-            import tty
-
-            self._settings = termios.tcgetattr(self._fd)
-            tty.setcbreak(self._fd)
+        fd = terminal_fd(sys.stdin)
+        self._keyboard = None if fd is None else Keyboard(fd)
+        if self._keyboard is not None:
+            self._keyboard.open()
         self._out.write(_ENTER)
         self._out.flush()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._fd is not None and self._settings is not None:
-            import termios
-
-            termios.tcsetattr(self._fd, termios.TCSANOW, self._settings)
+        if self._keyboard is not None:
+            self._keyboard.restore()
         with contextlib.suppress(OSError, ValueError):
             self._out.write(_LEAVE)
             self._out.flush()
@@ -104,32 +97,10 @@ class TerminalScreen:
 
     def keys(self, seconds: float) -> list[str]:
         """Keys pressed, waiting for the first at most so long."""
-        if self._fd is None:
+        if self._keyboard is None:
             time.sleep(seconds)
             return []
-        ready, _, _ = select.select([self._fd], [], [], seconds)
-        if not ready:
-            return []
-        raw = self._left_over + os.read(self._fd, 1024).decode(errors="ignore")
-        found, self._left_over = split_keys(raw)
-        return found
-
-
-def split_keys(raw: str) -> tuple[list[str], str]:
-    """Key names in what a terminal sent, and what may be the beginning of one more."""
-    found: list[str] = []
-    place = 0
-    while place < len(raw):
-        letter = raw[place]
-        if letter == "\x1b" and raw[place + 1 : place + 2] in ("[", "O"):
-            if place + 2 >= len(raw):
-                return found, raw[place:]
-            found.append(_SEQUENCES.get(raw[place + 2], ""))
-            place += 3
-            continue
-        found.append({" ": "space", "\n": "enter", "\r": "enter", "\x1b": "escape"}.get(letter, letter))
-        place += 1
-    return [key for key in found if key], ""
+        return self._keyboard.read(seconds)
 
 
 class NoScreen:

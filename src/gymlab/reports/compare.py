@@ -14,7 +14,7 @@ from gymlab.reports.run_facts import Facts
 from gymlab.reports.scoring import auc
 from gymlab.reports.sections import shown
 from gymlab.runs.metrics_reader import Curve, smooth_curve
-from gymlab.terminal.plots import LETTERS, Frame, Line, plot
+from gymlab.terminal.plots import LETTERS, PlotFrame, PlotLine, plot
 
 
 def horizon(runs: Sequence[Facts]) -> int:
@@ -94,13 +94,13 @@ def settings_table(runs: Sequence[Facts]) -> list[str]:
     return sections.columns([head, *((shown(key), *map(_brief, values)) for key, values in differing.items())])
 
 
-def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: Frame | None = None) -> list[str]:
+def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: PlotFrame | None = None) -> list[str]:
     """One metric of all runs in one plot."""
     curves = [smooth_curve(curve_of(run, name), smooth) for run in runs]
     goals = {run.solved_at for run in runs}
     goal = goals.pop() if len(goals) == 1 and metric(name).bounds == "return" else None
-    frame = frame or Frame(width=72, height=16, axis=curves[0].axis, threshold=goal)
-    lines = [Line(label(run, runs), curve.x, curve.y) for run, curve in zip(runs, curves, strict=True)]
+    frame = frame or PlotFrame(width=72, height=16, axis=curves[0].axis, threshold=goal)
+    lines = [PlotLine(label(run, runs), curve.x, curve.y) for run, curve in zip(runs, curves, strict=True)]
     return [*textwrap.wrap(f"{name}: {metric(name).help}", 100), *plot(lines, frame)]
 
 

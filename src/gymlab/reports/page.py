@@ -11,7 +11,7 @@ from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import shown
 from gymlab.runs.films import best_clip, scan
-from gymlab.terminal.plots import Frame, sparkline
+from gymlab.terminal.plots import PlotFrame, sparkline
 
 _WIDTH = 100
 _ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden", "policy.activation")
@@ -19,7 +19,7 @@ _ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden", "policy.activation")
 
 def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = False) -> list[str]:
     """All there is to know at a glance."""
-    curves = sections.return_plot(facts, Frame(height=10, axis=_axis(facts), threshold=facts.solved_at))
+    curves = sections.return_plot(facts, PlotFrame(height=10, axis=_axis(facts), threshold=facts.solved_at))
     return [
         *_head(facts),
         *_part("Result", _rows({**sections.result_rows(facts), **sections.score_rows(facts)})),

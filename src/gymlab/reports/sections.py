@@ -11,7 +11,7 @@ from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
 from gymlab.runs.metrics_reader import Curve
-from gymlab.terminal.plots import Frame, Line, plot, sparkline
+from gymlab.terminal.plots import PlotFrame, PlotLine, plot, sparkline
 
 LABELS = ("env.actions", "env.observations", "env.links")  # settings that name things and change nothing
 _JSON_POINTS = 100
@@ -119,11 +119,11 @@ def curves(facts: Facts) -> Section:
     return Section("curves", "Curves", lines, {name: curve_data(curve) for name, curve in measured.items()})
 
 
-def return_plot(facts: Facts, frame: Frame | None = None) -> list[str]:
+def return_plot(facts: Facts, frame: PlotFrame | None = None) -> list[str]:
     """The return of training and of the evaluations that count in one plot."""
     found = [facts.measured.curves[name] for name in returns(facts) if len(facts.measured.curves.get(name, ()))]
-    frame = frame or Frame(axis=found[0].axis if found else "vec_steps", threshold=facts.solved_at)
-    return plot([Line(curve.name, curve.x, curve.y) for curve in found], frame)
+    frame = frame or PlotFrame(axis=found[0].axis if found else "vec_steps", threshold=facts.solved_at)
+    return plot([PlotLine(curve.name, curve.x, curve.y) for curve in found], frame)
 
 
 def returns(facts: Facts) -> tuple[str, str]:

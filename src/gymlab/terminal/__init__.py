@@ -1,1 +1,1 @@
-"""Drawing in a terminal, plotting as text, and giving the terminal back as it was found."""
+"""The one way to draw in, plot in and read keys from a terminal, and to restore its settings."""

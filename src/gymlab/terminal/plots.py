@@ -1,4 +1,4 @@
-"""Charts as text: sparklines, a braille plot of one curve, a plot with letters for several. Pure functions."""
+"""Plots as text: sparklines, a braille plot of one line, a plot with letters for several. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _OVERLAP = "*"
 _CLOCK_STEPS = (10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0)
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     label: str
     x: np.ndarray
     y: np.ndarray
 
 
-class Frame(NamedTuple):
-    """What a plot is drawn into."""
+class PlotFrame(NamedTuple):
+    """Size and axis of a plot."""
 
-    width: int = 64  # of the drawing, in letters
+    width: int = 64  # of the plot area, in characters
     height: int = 12
     axis: str = "vec_steps"
-    threshold: float | None = None  # the return that counts as solved: dotted, where it is in reach of the values
+    threshold: float | None = None  # the return that counts as solved: dotted, if near the values
 
 
 def sparkline(values: Sequence[float] | np.ndarray, width: int = 40) -> str:
-    """All finite values as one line of blocks, lowest to highest; a flat line where nothing changes."""
+    """All finite values as one row of blocks, lowest to highest; a flat row if they are all equal."""
     array = np.asarray(values, np.float64)
     array = array[np.isfinite(array)]
     if not array.size:
@@ -48,9 +48,9 @@ def sparkline(values: Sequence[float] | np.ndarray, width: int = 40) -> str:
     return "".join(BLOCKS[place] for place in np.rint((array - low) / span * (len(BLOCKS) - 1)).astype(int))
 
 
-def plot(lines: Sequence[Line], frame: Frame | None = None) -> list[str]:
-    """A plot with axes; several lines are told apart by letters and explained below it."""
-    frame = frame or Frame()
+def plot(lines: Sequence[PlotLine], frame: PlotFrame | None = None) -> list[str]:
+    """A plot with axes; each of several lines has a letter, with a legend below."""
+    frame = frame or PlotFrame()
     drawn = [line for line in (_finite(line) for line in lines) if line.x.size]
     if not drawn:
         return ["(nothing measured yet)"]
@@ -66,7 +66,7 @@ def plot(lines: Sequence[Line], frame: Frame | None = None) -> list[str]:
 
 
 def ticks(low: float, high: float, most: int = 5, *, seconds: bool = False) -> list[float]:
-    """At most so many round numbers at even distances within a range; of seconds those that clocks show."""
+    """At most `most` evenly spaced round numbers within a range; for seconds multiples of 10 s, 1 min, 1 h."""
     if not high > low:
         return [low]
     rough = (high - low) / max(most, 1)
@@ -88,19 +88,19 @@ def tick_label(value: float, step: float) -> str:
     return "0" if value == 0 else text
 
 
-def _finite(line: Line) -> Line:
+def _finite(line: PlotLine) -> PlotLine:
     keep = np.isfinite(line.x) & np.isfinite(line.y)
-    return Line(line.label, np.asarray(line.x)[keep], np.asarray(line.y)[keep])
+    return PlotLine(line.label, np.asarray(line.x)[keep], np.asarray(line.y)[keep])
 
 
-def _x_range(lines: Sequence[Line]) -> tuple[float, float]:
+def _x_range(lines: Sequence[PlotLine]) -> tuple[float, float]:
     low, high = float(min(line.x.min() for line in lines)), float(max(line.x.max() for line in lines))
     low = 0.0 if 0 <= low < 0.25 * high else low
     return low, high if high > low else low + 1.0
 
 
-def _y_range(lines: Sequence[Line], frame: Frame) -> tuple[float, float]:
-    """A little more than the values take, down to 0 and up to the threshold where these are near."""
+def _y_range(lines: Sequence[PlotLine], frame: PlotFrame) -> tuple[float, float]:
+    """The range of the values with a small margin, extended to 0 and to the threshold if they are near."""
     low, high = float(min(line.y.min() for line in lines)), float(max(line.y.max() for line in lines))
     span = high - low
     goal = frame.threshold
@@ -113,10 +113,10 @@ def _y_range(lines: Sequence[Line], frame: Frame) -> tuple[float, float]:
     return (0.0 if 0 <= low < 0.2 * span else low - pad), (0.0 if -0.2 * span < high <= 0 else high + pad)
 
 
-Window = tuple[float, float, float, float]  # x from, to; y from, to
+PlotRange = tuple[float, float, float, float]  # x from, to; y from, to
 
 
-def _braille(line: Line, frame: Frame, window: Window) -> list[list[str]]:
+def _braille(line: PlotLine, frame: PlotFrame, window: PlotRange) -> list[list[str]]:
     columns, rows = 2 * frame.width, 4 * frame.height
     px, py = _pixels(line, columns, rows, window)
     dots = np.zeros((rows, columns), bool)
@@ -131,38 +131,38 @@ def _braille(line: Line, frame: Frame, window: Window) -> list[list[str]]:
     return [[chr(0x2800 + code) if code else " " for code in row] for row in codes]
 
 
-def _letters(lines: Sequence[Line], frame: Frame, window: Window) -> list[list[str]]:
+def _letters(lines: Sequence[PlotLine], frame: PlotFrame, window: PlotRange) -> list[list[str]]:
     cells = [[" "] * frame.width for _ in range(frame.height)]
     for letter, line in zip(LETTERS, lines, strict=False):
         px, py = _pixels(line, frame.width, frame.height, window)
         across = np.arange(px.min(), px.max() + 1)
         down = np.rint(np.interp(across, px, py)).astype(int).tolist()
         for column, row, before in zip(across.tolist(), down, [down[0], *down], strict=False):
-            # A steep step is joined by its own letters, so that the eye can follow it.
+            # Fill a steep step with the line's own letter.
             for passed in range(min(row, before + 1), max(row, before - 1) + 1):
                 taken = cells[passed][column]
                 cells[passed][column] = letter if taken in (" ", letter) else _OVERLAP
     return cells
 
 
-def _pixels(line: Line, columns: int, rows: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
+def _pixels(line: PlotLine, columns: int, rows: int, window: PlotRange) -> tuple[np.ndarray, np.ndarray]:
     x_low, x_high, y_low, y_high = window
     px = np.clip(np.rint((line.x - x_low) / (x_high - x_low) * (columns - 1)), 0, columns - 1).astype(int)
     py = np.clip(np.rint((y_high - line.y) / (y_high - y_low) * (rows - 1)), 0, rows - 1).astype(int)
     return px, py
 
 
-def _row_of(value: float, frame: Frame, window: Window) -> int:
+def _row_of(value: float, frame: PlotFrame, window: PlotRange) -> int:
     return round((window[3] - value) / (window[3] - window[2]) * (frame.height - 1))
 
 
-def _with_axes(cells: list[list[str]], frame: Frame, window: Window) -> list[str]:
+def _with_axes(cells: list[list[str]], frame: PlotFrame, window: PlotRange) -> list[str]:
     x_low, x_high, y_low, y_high = window
-    shown = ticks(y_low, y_high, max(2, frame.height // 3))
-    step = shown[1] - shown[0] if len(shown) > 1 else y_high - y_low
-    labels = {_row_of(tick, frame, window): tick_label(tick, step) for tick in shown}
+    y_ticks = ticks(y_low, y_high, max(2, frame.height // 3))
+    step = y_ticks[1] - y_ticks[0] if len(y_ticks) > 1 else y_high - y_low
+    labels = {_row_of(tick, frame, window): tick_label(tick, step) for tick in y_ticks}
     margin = max(map(len, labels.values()), default=0)
-    told = [
+    body = [
         f"{labels.get(row, ''):>{margin}} {'┤' if row in labels else '│'}{''.join(line)}".rstrip()
         for row, line in enumerate(cells)
     ]
@@ -176,4 +176,4 @@ def _with_axes(cells: list[list[str]], frame: Frame, window: Window) -> list[str
         if not "".join(names[max(start - 1, 0) : start + len(text) + 1]).strip():
             base[column] = "┬"
             names[start : start + len(text)] = text
-    return [*told, f"{'':>{margin}} └{''.join(base)}", f"{''.join(names).rstrip()}  {frame.axis}"]
+    return [*body, f"{'':>{margin}} └{''.join(base)}", f"{''.join(names).rstrip()}  {frame.axis}"]

@@ -1,4 +1,8 @@
-"""A few lines at the end of a terminal's text that are drawn again in place, while other lines are printed above."""
+"""Screen: a frame of styled lines redrawn in place at the end of a terminal's text; other output scrolls above it.
+
+Used instead of `rich.Live` because a training must never wait for its terminal: a frame is skipped while the terminal
+accepts no output (Ctrl-S, a slow line) or while the process is in the background, and drawing resumes after `fg`.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,54 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from gymlab.terminal.ansi import Line, Span, written
+from gymlab.terminal.keyboard import in_foreground
 
-_HIDE = "\x1b[?25l"
-_SHOW = "\x1b[?25h"
+SEVERITY_STYLES = {"info": "dim", "warning": "yellow", "critical": "bold red"}  # of alerts, the worst last
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+_HIDE_CURSOR = "\x1b[?25l"
+_SHOW_CURSOR = "\x1b[?25h"
 _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 _CLEAR_ALL = "\x1b[H\x1b[2J"
-_KEPT = 100  # printed lines, for when everything must be drawn again
+_KEPT_LINES = 100  # printed lines that are remembered, for redrawing everything
 
 
-def understands_escapes(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that can be drawn on."""
+class Span(NamedTuple):
+    """Text with a style, which becomes ANSI codes only when it is rendered for a terminal."""
+
+    text: str
+    style: str = ""  # words of the table above, e.g. "bold blue"
+
+
+StyledLine = list[Span]
+
+
+def plain_text(line: Iterable[Span]) -> str:
+    """A line without its styles."""
+    return "".join(span.text for span in line)
+
+
+def crop(text: str, width: int) -> str:
+    """At most `width` characters; the last one is an ellipsis if something was cut off."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"[:width]
+
+
+def render(line: Iterable[Span], width: int, *, colour: bool = True) -> str:
+    """A line with ANSI codes, cropped to `width` columns so that it does not wrap."""
+    parts = []
+    left = width
+    for text, style in line:
+        visible = crop(text, left)
+        left -= len(visible)
+        codes = [_CODES[word] for word in style.split()] if colour else []
+        parts.append(f"\x1b[{';'.join(codes)}m{visible}\x1b[0m" if codes and visible.strip() else visible)
+    return "".join(parts)
+
+
+def supports_ansi(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that understands ANSI escape codes."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return False
     if sys.platform == "win32":
@@ -39,9 +77,10 @@ class Screen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._colour = not os.environ.get("NO_COLOR")
-        self._printed: deque[Line] = deque(maxlen=_KEPT)
-        self._height, self._size = 0, self.size()
-        self._frame: Sequence[Line] = ()
+        self._printed: deque[StyledLine] = deque(maxlen=_KEPT_LINES)
+        self._height = 0
+        self._size = self.size()
+        self._frame: Sequence[StyledLine] = ()
         self._streams: tuple[Any, Any] | None = None
 
     def size(self) -> tuple[int, int]:
@@ -53,67 +92,68 @@ class Screen:
         return columns or 80, rows or 24
 
     def start(self) -> None:
-        """From now on what anybody prints goes above the frame."""
+        """From now on text written to stdout or stderr, where they are terminals, is printed above the frame."""
         self._streams = sys.stdout, sys.stderr
-        sys.stdout = _Above(self._stream, self.print)
+        if sys.stdout is self._stream or sys.stdout.isatty():
+            sys.stdout = _LinesAbove(sys.stdout, self.print)
         if sys.stderr.isatty():
-            sys.stderr = _Above(sys.stderr, self.print)
+            sys.stderr = _LinesAbove(sys.stderr, self.print)
 
     def stop(self, lines_below: int = 0) -> None:
-        """Take the frame away; `lines_below` it somebody else has written something."""
+        """Remove the frame; `lines_below` is how many lines a signal handler has written below it."""
         if self._streams is not None:
             for stream in (sys.stdout, sys.stderr):
-                if isinstance(stream, _Above):
-                    stream.end()
+                if isinstance(stream, _LinesAbove):
+                    stream.flush_rest()
             sys.stdout, sys.stderr = self._streams
             self._streams = None
             self._height += lines_below if self._height else 0
-            self._write(self._home() + _CLEAR_BELOW + _SHOW)
+            self._write(self._to_top() + _CLEAR_BELOW + _SHOW_CURSOR)
             self._height = 0
             self._frame = ()
 
-    def print(self, *lines: Line) -> None:
-        """Above the frame, once, whole: these lines may wrap."""
+    def print(self, *lines: StyledLine) -> None:
+        """Print lines above the frame, uncropped: they may wrap."""
         self._printed.extend(lines)
-        text = "".join(f"{self._whole(line)}{_CLEAR_LINE}\r\n" for line in lines)
-        if self._streams is None or not self._in_front():
+        text = "".join(f"{self._render_whole(line)}{_CLEAR_LINE}\r\n" for line in lines)
+        if self._streams is None or not self._in_foreground():
             self._write(text)
             return
-        self._write(self._home() + _CLEAR_BELOW + text + self._drawn(self._frame))
+        self._write(self._to_top() + _CLEAR_BELOW + text + self._render_frame(self._frame))
 
-    def draw(self, frame: Sequence[Line]) -> None:
-        """Put a new frame where the last one is. Left out where nobody can see it or it would have to wait."""
-        if not self._in_front() or not self._ready():
+    def draw(self, frame: Sequence[StyledLine]) -> None:
+        """Replace the frame. Skipped in the background and while the terminal accepts no output."""
+        if not self._in_foreground() or not self._accepts_output():
             return
         size = self.size()
         resized = size != self._size
         self._size = size
-        # How a terminal wraps old lines anew when its width changes is anybody's guess: all is drawn again.
+        # Terminals differ in how they reflow existing lines on a resize: redraw everything.
         if resized:
-            self._write(self._all_again(frame) + self._drawn(frame))
+            self._write(self._render_printed(frame) + self._render_frame(frame))
         elif frame != self._frame or not self._height:
-            self._write(self._home() + self._drawn(frame))
+            self._write(self._to_top() + self._render_frame(frame))
 
     def clear(self) -> None:
-        """Begin with an empty screen: something else has written on it."""
-        self._write(self._all_again(self._frame) + self._drawn(self._frame))
+        """Redraw everything on an empty screen, after something else has written to the terminal (Ctrl-L)."""
+        self._write(self._render_printed(self._frame) + self._render_frame(self._frame))
 
     def forget(self) -> None:
-        """The frame is somewhere above and stays there."""
+        """Leave the old frame where it is and draw the next one below (after `fg`: the shell has written since)."""
         self._height = 0
 
-    def _drawn(self, frame: Sequence[Line]) -> str:
+    def _render_frame(self, frame: Sequence[StyledLine]) -> str:
         columns, rows = self._size
         self._frame = frame
-        shown = frame[: max(rows - 1, 1)]
-        self._height = len(shown)
-        lines = (written(line, columns - 1, colour=self._colour) + _CLEAR_LINE for line in shown)
-        return _HIDE + "\r\n".join(lines) + _CLEAR_BELOW
+        visible = frame[: max(rows - 1, 1)]
+        self._height = len(visible)
+        lines = (render(line, columns - 1, colour=self._colour) + _CLEAR_LINE for line in visible)
+        return _HIDE_CURSOR + "\r\n".join(lines) + _CLEAR_BELOW
 
-    def _home(self) -> str:
+    def _to_top(self) -> str:
         return "\r" + (f"\x1b[{self._height - 1}A" if self._height > 1 else "")
 
-    def _all_again(self, frame: Sequence[Line]) -> str:
+    def _render_printed(self, frame: Sequence[StyledLine]) -> str:
         columns, rows = self._size
         kept: list[str] = []
         room = rows - len(frame)
@@ -121,19 +161,19 @@ class Screen:
             room -= 1 + sum(len(span.text) for span in line) // columns
             if room < 0:
                 break
-            kept.append(self._whole(line) + "\r\n")
+            kept.append(self._render_whole(line) + "\r\n")
         return _CLEAR_ALL + "".join(reversed(kept))
 
-    def _whole(self, line: Iterable[Span]) -> str:
-        return written(line, 1 << 20, colour=self._colour)
+    def _render_whole(self, line: Iterable[Span]) -> str:
+        return render(line, 1 << 20, colour=self._colour)
 
-    def _in_front(self) -> bool:
-        with suppress(OSError, AttributeError):  # no job control here
-            return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
+    def _in_foreground(self) -> bool:
+        with suppress(OSError, ValueError):  # a stream without a file descriptor
+            return in_foreground(self._stream.fileno())
         return True
 
-    def _ready(self) -> bool:
-        """Whether the terminal takes text now: after Control-S, or over a slow line, it does not."""
+    def _accepts_output(self) -> bool:
+        """False after Ctrl-S and while a slow line's buffer is full."""
         if sys.platform == "win32":
             return True
         with suppress(OSError, ValueError):
@@ -146,22 +186,22 @@ class Screen:
         self._stream.flush()
 
 
-class _Above(io.TextIOBase):
-    """Stands for a stream; whole lines written to it are printed above the frame."""
+class _LinesAbove(io.TextIOBase):
+    """Replaces sys.stdout or sys.stderr: complete lines written to it are printed above the frame."""
 
-    def __init__(self, stream: TextIO, tell: Callable[[Line], None]) -> None:
+    def __init__(self, stream: TextIO, print_line: Callable[[StyledLine], None]) -> None:
         self._stream = stream
-        self._tell = tell
+        self._print_line = print_line
         self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._tell([Span(line)])
+            self._print_line([Span(line)])
         return len(text)
 
-    def end(self) -> None:
-        """What is left of a line that nobody ended."""
+    def flush_rest(self) -> None:
+        """Print the last line if it has no newline."""
         if self._rest:
             self.write("\n")
 

@@ -13,7 +13,7 @@ from gymlab.reports import sections
 from gymlab.reports.run_facts import read_facts
 from gymlab.runs.logs import tail
 from gymlab.runs.redact import redact
-from gymlab.terminal.plots import Frame
+from gymlab.terminal.plots import PlotFrame
 from gymlab.web.panels.settings import settings_rows
 from gymlab.web.view import RunView, plain_text
 
@@ -36,7 +36,7 @@ _ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden")
 def run_bundle(view: RunView) -> str:
     """Settings, result, text charts, alerts, surprising steps and the end of the log."""
     facts = read_facts(view.paths, view.settings)
-    frame = Frame(width=64, height=10, axis="vec_steps", threshold=facts.solved_at)
+    frame = PlotFrame(width=64, height=10, axis="vec_steps", threshold=facts.solved_at)
     own = f"{view.manifest.get('algorithm')}."
     told = [row for row in settings_rows(view) if row["default"] or row["key"].startswith((own, *_ALWAYS))]
     parts = {

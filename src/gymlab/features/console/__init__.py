@@ -1,27 +1,26 @@
-"""What a run says while it runs: a live table in a terminal, plain lines elsewhere, JSON lines for programs."""
+"""Prints a run's progress: a live table in a terminal, plain lines elsewhere, JSON lines for programs."""
 
 from __future__ import annotations
 
 import sys
 
-from gymlab.features.console.base import Console, first_line
-from gymlab.features.console.closed_output import Steady
-from gymlab.features.console.lines import JsonLines, Lines
-from gymlab.features.console.live import Live
-from gymlab.features.console.view import snapshot
-from gymlab.terminal.screen import understands_escapes
+from gymlab.features.console.base import Console, GuardedConsole, first_line
+from gymlab.features.console.lines import JsonLinesConsole, PlainConsole
+from gymlab.features.console.live import LiveConsole
+from gymlab.features.console.view import format_metrics
+from gymlab.terminal.screen import supports_ansi
 
-__all__ = ["Console", "first_line", "make_console", "snapshot"]
+__all__ = ["Console", "first_line", "format_metrics", "make_console"]
 
 
-def make_console(mode: str, notes: list[str]) -> Console:
+def make_console(output: str, notes: list[str]) -> Console:
     """The console for an output mode: people, quiet, json or jsonl."""
-    return Steady(_console(mode, notes))
+    return GuardedConsole(_make_console(output, notes))
 
 
-def _console(mode: str, notes: list[str]) -> Console:
-    if mode == "jsonl":
-        return JsonLines(notes)
-    if mode != "people":
+def _make_console(output: str, notes: list[str]) -> Console:
+    if output == "jsonl":
+        return JsonLinesConsole(notes)
+    if output != "people":
         return Console(notes)
-    return Live(notes) if understands_escapes(sys.stdout) else Lines(notes)
+    return LiveConsole(notes) if supports_ansi(sys.stdout) else PlainConsole(notes)

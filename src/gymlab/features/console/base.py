@@ -1,16 +1,23 @@
-"""What every console is, and the line that opens a run."""
+"""Console: base class of what prints a run's progress, the guard against closed output, and a run's header line."""
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 from gymlab.core.format import format_bytes
-from gymlab.training.events import Feature
+from gymlab.training.events import Control, Event, Feature
+
+log = logging.getLogger("gymlab.features.console")
 
 
 class Console(Feature):
-    """The quiet base: announces nothing, shows nothing."""
+    """The base class, which prints nothing: the console of quiet output."""
 
     name = "console"
 
@@ -18,7 +25,7 @@ class Console(Feature):
         self.notes = notes
 
     def announce(self, parts: Any, notes: list[str]) -> None:
-        """Called once, when everything is ready, with the run's parts."""
+        """Called once, before training, with the run's parts."""
 
     def __enter__(self) -> Console:
         return self
@@ -26,11 +33,48 @@ class Console(Feature):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
+
+
+class GuardedConsole(Console):
+    """Keeps training when the terminal or pipe closes: after an OSError stdout goes to /dev/null."""
+
+    def __init__(self, inner: Console) -> None:
+        super().__init__(inner.notes)
+        self._inner = inner
+
+    def announce(self, parts: Any, notes: list[str]) -> None:
+        with self._ignoring_closed_output():
+            self._inner.announce(parts, notes)
+
+    def __call__(self, event: Event, control: Control) -> None:
+        with self._ignoring_closed_output():
+            self._inner(event, control)
+
+    def __exit__(self, *error: Any) -> None:
+        with self._ignoring_closed_output():
+            self._inner.__exit__(*error)
+
+    @contextmanager
+    def _ignoring_closed_output(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            _redirect_to_devnull()
+            log.warning("output is closed (%s): training continues without it", error)
+
+
+def _redirect_to_devnull() -> None:
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as devnull:
+        out = sys.stdout.fileno()
+        err = sys.stderr.fileno()
+        same = os.path.samestat(os.fstat(out), os.fstat(err))
+        for stream in (out, err) if same else (out,):
+            os.dup2(devnull.fileno(), stream)
 
 
 def first_line(parts: Any) -> str:
-    """What is about to happen: recipe, engine, device, shape, budget, seed, goal, trackers and their projects."""
+    """A run's header line: recipe, engine, device, shape, budget, seed, goal, trackers and their projects."""
     recipe = parts.recipe
     chosen = parts.chosen
     engine = f"{chosen.engine} engine" + (" (evaluated on Gymnasium)" if chosen.engine == "jax" else "")

@@ -1,4 +1,4 @@
-"""What a run says where nothing can be redrawn: plain lines for people, JSON lines for programs."""
+"""Consoles that print line by line: plain lines for people, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from gymlab.features.console.base import Console, first_line
-from gymlab.features.console.view import View, alert_line, evaluation_line
-from gymlab.terminal.ansi import plain
+from gymlab.features.console.view import RunView, alert_line, evaluation_line
+from gymlab.terminal.screen import plain_text
 from gymlab.training.events import (
     AlertCleared,
     AlertRaised,
@@ -25,12 +25,12 @@ from gymlab.training.events import (
 LINE_SECONDS = 5.0  # between plain lines
 
 
-class Lines(Console):
+class PlainConsole(Console):
     """One line every few seconds, one per evaluation and one per alert: for logs and pipes."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__(notes)
-        self.view = View()
+        self.view = RunView()
         self._printed = time.monotonic()
 
     def announce(self, parts: Any, notes: list[str]) -> None:
@@ -46,14 +46,14 @@ class Lines(Console):
         elif isinstance(event, Evaluated) and event.kind != "final":
             self._print(evaluation_line(event))
         elif isinstance(event, AlertRaised):
-            self._print(plain(alert_line(event, event.alert)))
+            self._print(plain_text(alert_line(event, event.alert)))
 
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
         print(text, flush=True)
 
 
-class JsonLines(Console):
+class JsonLinesConsole(Console):
     """Every event that matters to a program, one JSON object a line."""
 
     def announce(self, parts: Any, notes: list[str]) -> None:
