@@ -150,7 +150,7 @@ def default_of(field: FieldInfo, kind: str) -> str:
 
 def plain(value: Any) -> str:
     if isinstance(value, Schedule):
-        return str(value.written)
+        return str(value.source)
     if isinstance(value, bool):
         return str(value).lower()
     return str(list(value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
