@@ -134,7 +134,7 @@ def test_a_script_needs_no_main_guard_and_may_register_envs_itself(tmp_path: Pat
 
 
 def test_light_envs_stay_here_and_slow_ones_get_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gymlab.envs.engines.processes.usable_cores", lambda: 2)
+    monkeypatch.setattr("gymlab.envs.engines.processes.cores_now", lambda: 2)
     assert choose_vectorization(EnvSettings(id="CartPole-v1"), 8)[0] == "sync"
     kind, why = choose_vectorization(EnvSettings(id="tests.example_envs:Slow-v0"), 8)
     assert kind == "processes"

@@ -76,7 +76,7 @@ def test_many_play_side_by_side_and_come_back_exactly() -> None:
 def test_an_emulator_that_dies_is_a_fault_of_its_env() -> None:
     def crash(engine: GymnasiumEngine) -> None:
         engine.reset()
-        os.kill(engine.envs[1].unwrapped._emulator._process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        os.kill(engine.envs[1].unwrapped._emulator.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         engine.step(np.zeros(2, int))
 
     with (

@@ -166,7 +166,7 @@ def test_recorder_exits_with_its_parent(tmp_path):
     program = (
         "import time; from pathlib import Path; from gymlab.features.video import *\n"
         f"recorder = Recorder(RunPaths(Path({str(tmp_path / 'run')!r})), Filming())\n"
-        "print(recorder._process.pid, flush=True); time.sleep(60)"
+        "print(recorder.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from gymlab.process.child import Child
     from gymlab.runs.paths import RunPaths
 
 MARK = "--in-background"  # hidden option of the process that is started; its value counts the words put in for it
@@ -68,28 +68,25 @@ def run_detached(paths: RunPaths, more: Sequence[str], *, json: bool) -> None:
     code = child.poll()
     if not started or code:
         _relay(output, began, code or 0)
-    child.returncode = 0  # it outlives us, and Popen need not warn of that
+    child.release()
     _tell(paths, child.pid, json=json)
 
 
-def _start(output: Path, more: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+def _start(output: Path, more: Sequence[str]) -> tuple[Child, int]:
+    from gymlab.process.child import Child, gymlab_command
     from gymlab.runs.logs import open_append
 
     name, *rest = sys.argv[1:]
-    # -P: what lies in the current folder must not shadow what gymlab imports; it finds user modules by itself.
-    command = [sys.executable, "-P", "-m", "gymlab", name, MARK, str(len(more)), *more, *rest]
-    apart: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        apart = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    command = gymlab_command(name, MARK, str(len(more)), *more, *rest)
     fd = open_append(output)
     try:
         began = os.fstat(fd).st_size
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=fd, stderr=fd, **apart), began
+        return Child(command, stdout=fd, stderr=fd, session="detached"), began
     finally:
         os.close(fd)
 
 
-def _await(child: subprocess.Popen[bytes], paths: RunPaths) -> bool:
+def _await(child: Child, paths: RunPaths) -> bool:
     """Whether the run began; False when the process ended before."""
     from gymlab.runs.status import read_record
 

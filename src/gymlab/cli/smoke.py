@@ -46,8 +46,8 @@ def smoke(
     from gymlab.campaigns.smoke.choose import choose
     from gymlab.campaigns.smoke.runner import Crew
     from gymlab.core.errors import UserError
-    from gymlab.envs.engines.launch import usable_cores
     from gymlab.runs.files import strict_json
+    from gymlab.runs.platform import usable_cores
 
     chosen = choose(recipes or (), family or ())
     if not chosen:

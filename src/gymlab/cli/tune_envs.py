@@ -32,10 +32,10 @@ def tune_envs(
     """
     from rich.console import Console
 
-    from gymlab.envs.engines.launch import usable_cores
     from gymlab.recipes.project_settings import user_file, write_override
     from gymlab.recipes.resolve import resolve
     from gymlab.runs.files import strict_json
+    from gymlab.runs.platform import usable_cores
     from gymlab.session.throughput import recommend, settings_for, time_all, ways
 
     with orderly("before all were timed"):

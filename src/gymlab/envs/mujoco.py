@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from gymlab.core.errors import UserError
+from gymlab.process.child import Child
 
 log = logging.getLogger(__name__)
 _told: set[str] = set()  # each warning once
@@ -83,13 +83,15 @@ def trial(backend: str, program: str = _TRIAL) -> str:
     """What goes wrong when a new process draws a picture this way; "" for nothing."""
     environ = {**os.environ, "MUJOCO_GL": backend, "PYTHONWARNINGS": "ignore"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environ, capture_output=True, timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        with Child([sys.executable, "-c", program], environ=environ, stdout="null", stderr="file") as child:
+            code = child.wait(_SECONDS)
+            stderr = child.stderr_text()
+    except OSError as error:
         return f"no answer ({type(error).__name__})"
-    if done.returncode < 0:
-        return f"it ended the process with signal {-done.returncode}"
-    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line and not line.startswith(" ")]
+    if code is None:
+        return f"no answer within {_SECONDS:g} s"
+    if code < 0:
+        return f"it ended the process with signal {-code}"
+    lines = [line for line in stderr.splitlines() if line and not line.startswith(" ")]
     errors = [line for line in lines if "Error" in line]
-    return "" if done.returncode == 0 else (errors or lines or [f"exit code {done.returncode}"])[0]
+    return "" if code == 0 else (errors or lines or [f"exit code {code}"])[0]

@@ -12,21 +12,18 @@ import json
 import logging
 import os
 import queue
-import subprocess
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from gymlab.core.clock import Clock
 from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import GymlabError
-from gymlab.process.environ import child_environ
+from gymlab.process.child import start_worker
 from gymlab.runs import files, films, tensors
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.paths import RunPaths
@@ -162,28 +159,28 @@ class Video(Feature):
     def _look(self) -> None:
         """Take what the recorder has done, and give it the next policy."""
         recorder = self._recorder
-        while recorder is not None and (told := recorder.told()) is not None:
-            self._hear(told)
+        while recorder is not None and (reply := recorder.next_reply()) is not None:
+            self._on_reply(reply)
             recorder = self._recorder
         if recorder is not None and self._at_work is None and self._waiting:
             self._at_work = self._waiting.popleft()
-            recorder.ask(self._at_work)
+            recorder.request(self._at_work)
 
-    def _hear(self, told: dict[str, Any]) -> None:
+    def _on_reply(self, reply: dict[str, Any]) -> None:
         done = self._at_work
         self._at_work = None
-        if "note" in told:
+        if "note" in reply:
             self._at_work = done
-            log.info("no films: %s", told["note"])
-        elif "over" in told:
+            log.info("no films: %s", reply["note"])
+        elif "over" in reply:
             self._at_work = done
-            self._give_up(str(told["over"]))
+            self._give_up(str(reply["over"]))
         elif done is not None:
             done.policy.unlink(missing_ok=True)
-            if "failed" in told:
-                log.warning("the policy at %d env_steps is not filmed: %s", done.clock.env_steps, told["failed"])
-            elif told["film"] is not None:
-                self._take(Path(told["film"]), done)
+            if "failed" in reply:
+                log.warning("the policy at %d env_steps is not filmed: %s", done.clock.env_steps, reply["failed"])
+            elif reply["film"] is not None:
+                self._take(Path(reply["film"]), done)
 
     def _take(self, film: Path, done: Waiting) -> None:
         found = films.scan(self._paths)
@@ -219,8 +216,8 @@ class Video(Feature):
             left = began + (min(seconds, HURRY_SECONDS) if hurried() else seconds) - time.monotonic()
             if left <= 0:
                 break
-            if (told := self._recorder.told(min(left, 0.1))) is not None:
-                self._hear(told)
+            if (reply := self._recorder.next_reply(min(left, 0.1))) is not None:
+                self._on_reply(reply)
                 self._look()
         if self._at_work or self._waiting:
             self._give_up("there was no time for them: `gymlab video` makes one")
@@ -248,51 +245,45 @@ def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Recorder:
-    """The process that plays and films. It ends when its parent does."""
+    """The worker process that plays and films. It exits with its parent."""
 
     def __init__(self, paths: RunPaths, filming: Filming) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", RECORDER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_environ(JAX_PLATFORMS="cpu"),
-            encoding="utf-8",
-            start_new_session=True,  # a signal is for the run, which says when to stop
+        self._replies: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._child = start_worker(
+            RECORDER,
+            self._on_line,
+            environ={"JAX_PLATFORMS": "cpu"},
+            stderr="null",
+            session="own",  # a signal is for the run, which decides when to stop
         )
-        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        assert self._process.stdout is not None
-        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
-        self._send({"run": str(paths.root.resolve()), **asdict(filming)})
+        self._child.send(json.dumps({"run": str(paths.root.resolve()), **asdict(filming)}))
 
-    def ask(self, waiting: Waiting) -> None:
-        self._send({"policy": str(waiting.policy.resolve()), "clock": waiting.clock._asdict(), "kinds": waiting.kinds})
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
-    def told(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        """The next answer, if there is one (in time)."""
+    def request(self, waiting: Waiting) -> None:
+        """Ask for a film; where the process has ended, `next_reply` says so."""
+        policy = {"policy": str(waiting.policy.resolve()), "clock": waiting.clock._asdict(), "kinds": waiting.kinds}
+        self._child.send(json.dumps(policy))
+
+    def next_reply(self, seconds: float = 0.0) -> dict[str, Any] | None:
+        """The next reply, if there is one (within so many seconds)."""
         with contextlib.suppress(queue.Empty):
             if seconds <= 0:
-                return self._answers.get_nowait()
+                return self._replies.get_nowait()
             with yield_lock():
-                return self._answers.get(timeout=seconds)
+                return self._replies.get(timeout=seconds)
         return None
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if pipe is not None:
-                    pipe.close()
+        self._child.end()
 
-    def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError, ValueError):  # one that is gone is heard of by `_listen`
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-
-    def _listen(self, pipe: IO[str]) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            for line in pipe:
-                self._answers.put(json.loads(line))
-        self._answers.put({"over": "the recorder has ended"})
+    def _on_line(self, line: str | None) -> None:
+        if line is None:
+            self._replies.put({"over": "the recorder has ended"})
+            return
+        try:
+            self._replies.put(json.loads(line))
+        except ValueError:
+            self._replies.put({"over": "the recorder sent a reply that is not JSON"})

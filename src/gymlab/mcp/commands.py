@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
-import os
-import subprocess
-import sys
 import threading
 from typing import Any
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.mcp.config import Lab
+from gymlab.process.child import Child, gymlab_command
+from gymlab.process.environ import gymlab_environ
 from gymlab.runs.logs import plain
 
 SECONDS = 50.0  # clients give up after a minute
@@ -21,7 +19,7 @@ _WAITING = 10
 _MOST_LETTERS = 1500
 _turn = threading.BoundedSemaphore(_AT_ONCE)
 _asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
-_alive: set[subprocess.Popen[str]] = set()
+_alive: set[Child] = set()
 
 
 class Busy(GymlabError):
@@ -51,34 +49,26 @@ def gymlab_json(lab: Lab, *arguments: str, seconds: float = SECONDS) -> Any:
 
 def _run(lab: Lab, arguments: tuple[str, ...], seconds: float) -> str:
     # In our own process group: a client that ends the server's group ends this too, trainings have one of their own.
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gymlab", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env={**os.environ, "GYMLAB_RUNS": str(lab.root), "NO_COLOR": "1", "COLUMNS": "100"},
-    )
+    child = Child(gymlab_command(*arguments), stdout="file", stderr="file", environ=gymlab_environ(lab.root))
     _alive.add(child)
     try:
-        out, err = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
-        raise TooLong(f"gymlab {arguments[0]} took longer than {seconds:g} s and was ended: ask for less") from None
+        with child:
+            code = child.wait(seconds)
+            out = child.output_text()
+            err = child.stderr_text()
     finally:
         _alive.discard(child)
-    if child.returncode:
-        told = plain(err).strip().removeprefix("error: ")[-_MOST_LETTERS:] or f"exit code {child.returncode}"
-        raise (UserError if child.returncode == 2 else RunError)(told)
+    if code is None:
+        raise TooLong(f"gymlab {arguments[0]} took longer than {seconds:g} s and was ended: ask for less")
+    if code:
+        message = plain(err).strip().removeprefix("error: ")[-_MOST_LETTERS:] or f"exit code {code}"
+        raise (UserError if code == 2 else RunError)(message)
     return out
 
 
 def _end_all() -> None:
     for child in list(_alive):
-        with contextlib.suppress(OSError):
-            child.kill()
+        child.kill()
 
 
 atexit.register(_end_all)

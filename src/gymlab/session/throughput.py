@@ -10,7 +10,7 @@ import numpy as np
 
 from gymlab.core.errors import GymlabError
 from gymlab.core.statistics import Estimate, estimate, mean
-from gymlab.envs.engines.launch import usable_cores
+from gymlab.envs.engines.worker_pool import cores_now
 from gymlab.recipes.auto_steps import fitting_n_steps
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import EngineName, Recipe
@@ -57,7 +57,7 @@ def ways(recipe: Recipe, n_envs: Sequence[int] = ()) -> list[Way]:
         if n_steps is not None and (asked or n_steps >= min(FEWEST_STEPS, recipe.n_steps)):
             sized.append((count, n_steps))
     kinds = [(engine, "auto") for engine in get_args(EngineName) if engine not in ("auto", "gymnasium")]
-    kinds += [("gymnasium", _IN_THIS_PROCESS), *([("gymnasium", "processes")] if usable_cores() > 1 else [])]
+    kinds += [("gymnasium", _IN_THIS_PROCESS), *([("gymnasium", "processes")] if cores_now() > 1 else [])]
     return [Way(*kind, *size) for kind in kinds for size in sized if kind[1] != "processes" or size[0] > 1]
 
 

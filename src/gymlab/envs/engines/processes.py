@@ -7,18 +7,17 @@ import logging
 import time
 from contextlib import suppress
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.buffers import Buffers
-from gymlab.envs.engines.launch import portable, usable_cores
 from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
-from gymlab.envs.engines.worker_pool import Crew, Lost
+from gymlab.envs.engines.worker_pool import EnvWorkerPool, WorkerLost, cores_now
 from gymlab.envs.errors import Fault, Restarts, Seeds
-from gymlab.envs.make import import_all, make_bare
+from gymlab.envs.make import import_all, make_bare, split_wrappers
 from gymlab.envs.registration import registration
 from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode, part_of
 from gymlab.envs.settings import EnvSettings
@@ -56,7 +55,7 @@ class ProcessEngine:
         self._settings = settings
         self._seeds = Seeds(settings.id, run_seed, evaluation)
         self._timeout = timeout or settings.timeout
-        count = min(workers or usable_cores(), n_envs)
+        count = min(workers or cores_now(), n_envs)
         edges = [n_envs * k // count for k in range(count + 1)]
         self._ranges = [slice(*pair) for pair in pairwise(edges)]
         task = {
@@ -70,8 +69,8 @@ class ProcessEngine:
         env.close()
         self._restarts = Restarts()
         tasks = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
-        self._crew = Crew(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
-        told = self._crew.told[0]
+        self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
+        told = self._pool.descriptions[0]
         self.spaces = Spaces(env.observation_space, env.action_space, told["masked"], told["limit"])
         self._whole = Buffers(self.spaces, n_envs)
         self._parts = [Buffers(self.spaces, rows.stop - rows.start) for rows in self._ranges]
@@ -81,7 +80,7 @@ class ProcessEngine:
     @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
-        return self._crew.pids
+        return self._pool.pids
 
     @property
     def restarts(self) -> int:
@@ -93,7 +92,7 @@ class ProcessEngine:
         wanted = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
         asked = [RESET + json.dumps(wanted[rows].tolist()).encode() for rows in self._ranges]
         for k, message in enumerate(asked):
-            self._crew.send(k, message)
+            self._pool.send(k, message)
         for k, message in enumerate(asked):
             self._begin(k, message)
         self._history.elapsed.fill(0)
@@ -104,14 +103,14 @@ class ProcessEngine:
         actions = np.ascontiguousarray(action, self.spaces.action.dtype)
         for k, rows in enumerate(self._ranges):
             head = STEP if active is None else STEP_SOME + np.asarray(active[rows], bool).tobytes()
-            self._crew.send(k, head + actions[rows].tobytes())
+            self._pool.send(k, head + actions[rows].tobytes())
         self._restarts.env_steps += self.n_envs
         self._history.remember(actions)
         self._taking, deadline = actions, time.monotonic() + self._timeout
         for k, rows in enumerate(self._ranges):
             try:
-                deadline = self._crew.receive_into(k, self._parts[k].block, deadline, self._timeout)
-            except Lost as lost:
+                deadline = self._pool.receive_into(k, self._parts[k].block, deadline, self._timeout)
+            except WorkerLost as lost:
                 self._recover(k, lost, None if active is None else active[rows])
             self._take_over(k)
         self._taking = None
@@ -131,14 +130,14 @@ class ProcessEngine:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
         parts = [part_of(snapshot, rows) for rows in self._ranges]
         for k, part in enumerate(parts):
-            self._crew.send(k, RESTORE + pack(part))
+            self._pool.send(k, RESTORE + pack(part))
         problems = []
         before = 0
         total = int(snapshot["elapsed"].sum())
         for k, part in enumerate(parts):
             try:
                 problem = self._follow_replay(k, before, total, progress)
-            except Lost as lost:
+            except WorkerLost as lost:
                 problem = self._rebuild(k, part, lost)
             problems += [problem] if problem else []
             before += len(part["actions"])
@@ -147,7 +146,7 @@ class ProcessEngine:
         return Restored(self._whole.step, not problems, "; ".join(problems))
 
     def close(self) -> None:
-        self._crew.close()
+        self._pool.close()
 
     def __enter__(self) -> ProcessEngine:
         return self
@@ -164,18 +163,18 @@ class ProcessEngine:
         tried = 1
         while True:
             try:
-                self._receive(k, self._parts[k], self._crew.patience)
+                self._receive(k, self._parts[k], self._pool.patience)
                 return self._take_over(k)
-            except Lost as lost:
+            except WorkerLost as lost:
                 if tried == _TRIES:
                     raise RunError(f"{lost}\nIts reset failed {tried} times in a row") from lost
                 self._survive(k, lost)
             tried += 1
-            with suppress(Lost):  # the next answer that is awaited tells
-                self._crew.replace(k)
-            self._crew.send(k, message)
+            with suppress(WorkerLost):  # the next answer that is awaited tells
+                self._pool.replace(k)
+            self._pool.send(k, message)
 
-    def _recover(self, k: int, lost: Lost, active: Array | None) -> None:
+    def _recover(self, k: int, lost: WorkerLost, active: Array | None) -> None:
         """Bring a lost worker's envs back to where they stood and take the step again.
 
         An env that is to blame for a second hang or a third death at this step is cut and begins a new episode.
@@ -190,10 +189,10 @@ class ProcessEngine:
                 log.warning("a new episode began after the restart: %s", problem)
             try:
                 return self._repeat(k, part, active)
-            except Lost as again:
+            except WorkerLost as again:
                 lost = again
 
-    def _rebuild(self, k: int, part: Snapshot, lost: Lost) -> str:
+    def _rebuild(self, k: int, part: Snapshot, lost: WorkerLost) -> str:
         """A new worker with the envs of `part`; says why they do not all stand where they stood."""
         tried = 0
         while True:
@@ -201,11 +200,11 @@ class ProcessEngine:
             if tried == _TRIES:  # a replay that is always lost is given up
                 part["restorable"][:] = False
             try:
-                self._crew.replace(k)
+                self._pool.replace(k)
                 tried += 1
-                self._crew.send(k, RESTORE + pack(part))
+                self._pool.send(k, RESTORE + pack(part))
                 return self._follow_replay(k)
-            except Lost as again:
+            except WorkerLost as again:
                 lost = again
 
     def _repeat(self, k: int, part: Snapshot, active: Array | None) -> None:
@@ -220,10 +219,10 @@ class ProcessEngine:
         answer = Buffers(self.spaces, n)
         got.step.fresh.fill(False)
         for row in np.flatnonzero(stepped):
-            self._crew.send(k, STEP_SOME + (np.arange(n) == row).tobytes() + actions)
+            self._pool.send(k, STEP_SOME + (np.arange(n) == row).tobytes() + actions)
             try:
                 self._receive(k, answer, self._timeout)
-            except Lost as lost:
+            except WorkerLost as lost:
                 lost.env = rows.start + int(row)
                 raise
             for into, new in zip(got.all, answer.all, strict=True):
@@ -234,14 +233,14 @@ class ProcessEngine:
     def _follow_replay(self, k: int, before: int = 0, total: int = 0, progress: Progress | None = None) -> str:
         """Await the end of a replay; says why it was not exact, if so."""
         while True:
-            told = json.loads(self._crew.receive(k))
+            told = json.loads(self._pool.receive(k))
             if "reason" in told:
-                self._receive(k, self._parts[k], self._crew.patience)
+                self._receive(k, self._parts[k], self._pool.patience)
                 return str(told["reason"])
             if progress is not None:
                 progress(before + told["done"], total)
 
-    def _survive(self, k: int, lost: Lost) -> None:
+    def _survive(self, k: int, lost: WorkerLost) -> None:
         """Count a lost worker; raises where the run stops at one, or where there were too many."""
         rows = self._ranges[k]
         suspects = list(range(rows.start, rows.stop)) if lost.env is None else [lost.env]
@@ -262,7 +261,7 @@ class ProcessEngine:
         return told if len(envs) <= _MOST_TOLD else [*told, f"and {len(envs) - _MOST_TOLD} more"]
 
     def _receive(self, k: int, into: Buffers, seconds: float) -> None:
-        self._crew.receive_into(k, into.block, time.monotonic() + seconds, seconds)
+        self._pool.receive_into(k, into.block, time.monotonic() + seconds, seconds)
 
 
 def choose_vectorization(
@@ -270,7 +269,7 @@ def choose_vectorization(
 ) -> tuple[Literal["sync", "processes"], str]:
     """Where envs are best stepped, and why: decided by timing a few steps of one env."""
     import_all(imports)
-    cores = usable_cores()
+    cores = cores_now()
     if n_envs == 1 or cores == 1:
         return "sync", "one env" if n_envs == 1 else "one core"
     try:
@@ -286,6 +285,17 @@ def choose_vectorization(
         return "sync", f"it could not be timed: {type(error).__name__}"
     took = f"{seconds * 1e3:.2g} ms per env step"
     return ("sync", took) if seconds < _SLOW_SECONDS else ("processes", f"{took}, {cores} cores")
+
+
+def portable(settings: EnvSettings) -> dict[str, Any]:
+    """The settings as JSON, without transforms: those are applied in the parent."""
+    env_side = settings.model_copy(update={"wrappers": split_wrappers(settings)[0]})
+    try:
+        return env_side.model_dump(mode="json")
+    except ValueError as error:
+        raise UserError(
+            f"env.kwargs of {settings.id} cannot be sent to env processes: use vectorization: sync"
+        ) from error
 
 
 def _seconds_per_step(settings: EnvSettings, steps: int = 50, budget: float = 0.05) -> float:

@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import os
 import shutil
-import subprocess
 import tempfile
 import warnings
 from pathlib import Path
@@ -24,6 +23,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
 from gymlab.envs.array_images import brightness, shrink
 from gymlab.envs.games.atari.console import parse
+from gymlab.process.child import Child
 
 PACKAGE = "vizdoom.gymnasium_wrapper"
 _OURS = "gymlab.envs.games.doom:make_scenario"
@@ -64,7 +64,7 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._begin = int(self._game.get_episode_start_time())
         self._game.set_episode_timeout(0)
         self._folder: Path | None = None  # of the engine, while it runs
-        self._leash: subprocess.Popen[bytes] | None = None
+        self._watchdog: Child | None = None
         self._picture: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -74,7 +74,7 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
         littered = _LITTER.exists()
         self._game.set_doom_config_path(str(self._folder / "vizdoom.ini"))
         given = self.env.reset(seed=seed, options=options)
-        self._leash = _leash(self._folder)
+        self._watchdog = _start_watchdog(self._folder)
         if not littered:
             with contextlib.suppress(OSError):  # not empty, or another env's to remove
                 _LITTER.rmdir()
@@ -93,10 +93,9 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def close(self) -> None:
         self.env.close()
-        if self._leash is not None:
-            self._leash.kill()
-            self._leash.communicate()
-            self._leash = None
+        if self._watchdog is not None:
+            self._watchdog.end()
+            self._watchdog = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -159,12 +158,12 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return {"screen": self._stack, "variables": obs["gamevariables"] / np.float32(_VARIABLE_SCALE)}
 
 
-def _leash(own: Path) -> subprocess.Popen[bytes] | None:
-    """A shell that ends the engine with this folder once we are gone, however: the engine would wait for ever."""
+def _start_watchdog(own: Path) -> Child | None:
+    """A shell that kills the engine using this folder once our end of its stdin closes: the engine would never exit."""
     for folder in Path("/proc").glob("[0-9]*"):  # Linux only
         with contextlib.suppress(OSError, IndexError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == os.getpid() and str(own).encode() in (folder / "cmdline").read_bytes():
-                command = ["/bin/sh", "-c", 'read line; kill -9 "$1"; rm -r "$2"', "leash", folder.name, str(own)]
-                return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+                command = ["/bin/sh", "-c", 'read line; kill -9 "$1"; rm -r "$2"', "watchdog", folder.name, str(own)]
+                return Child(command, stdin="pipe", session="own")
     return None

@@ -5,12 +5,8 @@ Its emulators allow one per process, so each env has a process of its own: any n
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.process.child import start_worker
 
 PREFIX = "Retro/"
 EPISODE_STEPS = 4500  # five minutes at 60 frames a second and 4 frames a step
@@ -26,8 +23,9 @@ _SHIPPED = "Airstriker-Genesis-v0"  # the one game whose ROM comes with the pack
 _CONTROLS = {
     _SHIPPED: [[], ["B"], ["LEFT"], ["RIGHT"], ["UP"], ["DOWN"], ["LEFT", "B"], ["RIGHT", "B"]],
 }
+_WORKER = "gymlab.envs.games.retro_worker"
 _NOT_PLAYED = {"START", "SELECT", "MODE"}
-_opened: dict[tuple[str, str], dict[str, Any]] = {}  # what a game's first process told: the others need not be awaited
+_descriptions: dict[tuple[str, str], dict[str, Any]] = {}  # by game and state: later processes are not waited for
 
 
 def register(name: str = PREFIX + _SHIPPED) -> None:
@@ -76,7 +74,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._noop_max = noop_max
         self._sticky = repeat_action_probability
         self._emulator = Emulator(game, state)
-        self._buttons = [name or "" for name in self._emulator.told["buttons"]]
+        self._buttons = [name or "" for name in self._emulator.description["buttons"]]
         chosen = actions or _CONTROLS.get(game) or [[], *([name] for name in self._buttons if name not in _NOT_PLAYED)]
         self._names = [list(pressed) for pressed in chosen if pressed != [""]]
         try:
@@ -85,7 +83,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
             self.close()
             raise
         self.action_space = spaces.Discrete(len(self._masks))
-        self.observation_space = spaces.Box(0, 255, tuple(self._emulator.told["shape"]), np.uint8)
+        self.observation_space = spaces.Box(0, 255, tuple(self._emulator.description["shape"]), np.uint8)
         self.render_mode = render_mode
         self._screen = np.zeros(self.observation_space.shape, np.uint8)
         self._last = self._mask([])
@@ -95,10 +93,10 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._last = self._mask([])
-        self._show(self._emulator.ask({})[1])
+        self._show(self._emulator.request({})[1])
         idle = int(self.np_random.integers(self._noop_max + 1))
         if idle:
-            self._show(self._emulator.ask({"masks": [self._last] * idle})[1])
+            self._show(self._emulator.request({"masks": [self._last] * idle})[1])
         return self._screen, {}
 
     def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -108,9 +106,9 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
             if throw >= self._sticky:
                 self._last = self._masks[action]
             masks.append(self._last)
-        told, screen = self._emulator.ask({"masks": masks})
+        reply, screen = self._emulator.request({"masks": masks})
         self._show(screen)
-        return self._screen, told["reward"], told["over"], False, told["info"]
+        return self._screen, reply["reward"], reply["over"], False, reply["info"]
 
     def render(self) -> Any:
         return self._screen
@@ -134,51 +132,41 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
 
 
 class Emulator:
-    """The process of one game. `told` is what it says of itself when it has started."""
+    """The process of one game. `description` holds its buttons and the shape of its screen."""
 
     def __init__(self, game: str, state: str) -> None:
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-        command = [sys.executable, "-m", "gymlab.envs.games.retro_process", game, state]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, start_new_session=True
-        )
+        self._child = start_worker(_WORKER, arguments=(game, state), stderr="inherit", session="own")
         self._game = game
-        self._greeted = False
-        if (game, state) not in _opened:
-            _opened[game, state] = self._greeting()
-        self.told = _opened[game, state]
+        self._ready = False
+        if (game, state) not in _descriptions:
+            _descriptions[game, state] = self._wait_ready()
+        self.description = _descriptions[game, state]
 
-    def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Its answer and the screen; RuntimeError where the process is gone."""
-        if not self._greeted:
-            self._greeting()
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # one that is gone does not answer
-            self._process.stdin.write(json.dumps(question).encode() + b"\n")
-            self._process.stdin.flush()
-        return self._answer()
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def request(self, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Its reply and the screen; RuntimeError where the process has ended."""
+        if not self._ready:
+            self._wait_ready()
+        self._child.send(json.dumps(message))  # a process that has ended does not reply
+        return self._reply()
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # a question that it did not hear
-                if pipe is not None:
-                    pipe.close()
+        self._child.end()
 
-    def _greeting(self) -> dict[str, Any]:
-        self._greeted = True
-        told, _ = self._answer()
-        if "error" in told:
+    def _wait_ready(self) -> dict[str, Any]:
+        self._ready = True
+        description, _ = self._reply()
+        if "error" in description:
             self.close()
-            raise UserError(f"{PREFIX}{self._game} cannot be played: {told['error']}")
-        return told
+            raise UserError(f"{PREFIX}{self._game} cannot be played: {description['error']}")
+        return description
 
-    def _answer(self) -> tuple[dict[str, Any], bytes]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+    def _reply(self) -> tuple[dict[str, Any], bytes]:
+        line = self._child.stdout.readline()
         if not line:
-            code = self._process.wait()
-            raise RuntimeError(f"the emulator of {self._game} ended with exit code {code}")
-        told: dict[str, Any] = json.loads(line)
-        return told, self._process.stdout.read(told["bytes"])
+            raise RuntimeError(f"the emulator of {self._game} ended with exit code {self._child.wait()}")
+        reply: dict[str, Any] = json.loads(line)
+        return reply, self._child.stdout.read(reply["bytes"])
