@@ -13,7 +13,7 @@ import pytest
 import gymlab
 from gymlab.core.errors import UserError
 from gymlab.media.episode_trace import read_csv
-from gymlab.web.inspect.worker_limit import MOST, Desk
+from gymlab.web.inspect.worker_limit import MOST, PageWorkers
 from tests.waiting import wait_until
 from tests.web.browsing import looking, serving
 from tests.web.workers.made import large_runs, made_runs  # noqa: F401
@@ -255,11 +255,11 @@ def test_every_value_on_the_page_is_the_table_s_for_large_envs_too(large_runs, c
 def test_the_csv_has_the_columns_of_the_step_table(site):
     """What is downloaded is read by others too: JSON in cells, nothing for what is unknown."""
     from gymlab.media.episode_trace import COLUMNS
-    from gymlab.web.workers.client import Inspector
-    from gymlab.web.workers.step_table import Asked
+    from gymlab.web.workers.client import InspectorClient
+    from gymlab.web.workers.step_table import EpisodeRequest
 
-    inspector = Inspector(site.runs / "lake")
-    name = inspector.episode(Asked()).result(SECONDS)["name"]
+    inspector = InspectorClient(site.runs / "lake")
+    name = inspector.episode(EpisodeRequest()).result(SECONDS)["name"]
     head, first, *_ = csv.reader(io.StringIO(inspector.csv(name).decode()))
     inspector.close()
     assert head == list(COLUMNS)
@@ -274,19 +274,19 @@ def test_only_so_many_workers_are_open_at_a_time_and_no_name_leads_out_of_their_
             self.closed = True
 
     (tmp_path / "e0.csv").write_text("a table")
-    desk = Desk()
-    tokens = [desk.take(Worker)[0] for _ in range(MOST)]
+    workers = PageWorkers()
+    tokens = [workers.take(Worker)[0] for _ in range(MOST)]
     with pytest.raises(UserError, match="close one"):
-        desk.take(Worker)
-    assert desk.file(tokens[0], "e0.csv") == tmp_path / "e0.csv"
+        workers.take(Worker)
+    assert workers.file(tokens[0], "e0.csv") == tmp_path / "e0.csv"
     for name in ("../e0.csv", "e0.csv/", "e0-env-1.png", "e0-other-00001.png", "", "."):
-        assert desk.file(tokens[0], name) is None
-    desk.end(tokens[0])
-    assert desk.file(tokens[0], "e0.csv") is None
-    token, worker = desk.take(Worker)
-    desk.end_all()
+        assert workers.file(tokens[0], name) is None
+    workers.end(tokens[0])
+    assert workers.file(tokens[0], "e0.csv") is None
+    token, worker = workers.take(Worker)
+    workers.end_all()
     assert worker.closed
-    assert desk.file(token, "e0.csv") is None
+    assert workers.file(token, "e0.csv") is None
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ _LONGEST_OUTPUT = 20_000
 _REGISTERED = re.compile(r"(?:[A-Za-z0-9_]+/)?[A-Za-z0-9_-]+-v[0-9]+:[a-z0-9_-]+")
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended, and what it said."""
 
     code: int
@@ -35,12 +35,12 @@ def stop(paths: RunPaths) -> None:
     ask_to_stop(paths, owner)
 
 
-async def resume(paths: RunPaths) -> Done:
+async def resume(paths: RunPaths) -> CommandResult:
     """Go on with a run, in a process that outlives this server."""
     return await command(paths.root.parent, "resume", paths.run_id, "--detach")
 
 
-async def evaluate(paths: RunPaths) -> Done:
+async def evaluate(paths: RunPaths) -> CommandResult:
     """Score the best checkpoint."""
     return await command(paths.root.parent, "eval", paths.run_id)
 
@@ -62,7 +62,7 @@ async def recipe_settings(paths: RunPaths, name: str) -> dict[str, Any]:
         return {}
 
 
-async def command(runs_dir: Path, *words: str) -> Done:
+async def command(runs_dir: Path, *words: str) -> CommandResult:
     """A gymlab command on these runs, to its end."""
     environment = {**os.environ, "GYMLAB_RUNS": str(runs_dir.absolute()), "NO_COLOR": "1", "COLUMNS": "100"}
     process = await asyncio.create_subprocess_exec(
@@ -80,4 +80,4 @@ async def command(runs_dir: Path, *words: str) -> Done:
     except asyncio.CancelledError:  # the server ends
         process.terminate()
         raise
-    return Done(process.returncode or 0, plain(out.decode(errors="replace"))[-_LONGEST_OUTPUT:])
+    return CommandResult(process.returncode or 0, plain(out.decode(errors="replace"))[-_LONGEST_OUTPUT:])

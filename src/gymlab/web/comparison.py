@@ -10,33 +10,35 @@ from gymlab.metrics.catalogue import written
 from gymlab.reports import compare as comparing
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.reports.sections import result_data, yes_or_no
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 _HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "env_steps", "time", "steps/s")
 
 
-class Table(NamedTuple):
+class TableContent(NamedTuple):
     """What `ui.table` takes."""
 
     columns: list[dict[str, Any]]
     rows: list[dict[str, Any]]
 
 
-class Comparison(NamedTuple):
-    scores: Table
-    settings: Table
+class ComparisonTables(NamedTuple):
+    scores: TableContent
+    settings: TableContent
     notes: list[str]
 
 
-def compare(views: Sequence[RunView]) -> Comparison:
+def compare(views: Sequence[LiveRun]) -> ComparisonTables:
     """Everything about runs side by side but their curves."""
     facts = [read_facts(view.paths, view.settings, metrics=()) for view in views]
     if not facts:
-        return Comparison(Table([], []), Table([], []), ["No runs are chosen."])
-    return Comparison(_scores(facts), _settings(facts), [plain_text(note, 300) for note in comparing.notes(facts)])
+        return ComparisonTables(TableContent([], []), TableContent([], []), ["No runs are chosen."])
+    return ComparisonTables(
+        _scores(facts), _settings(facts), [plain_text(note, 300) for note in comparing.notes(facts)]
+    )
 
 
-def _scores(facts: Sequence[Facts]) -> Table:
+def _scores(facts: Sequence[Facts]) -> TableContent:
     rows = []
     for run, area in comparing.ranked(facts):
         data = result_data(run)
@@ -59,18 +61,18 @@ def _scores(facts: Sequence[Facts]) -> Table:
     return _table(_HEADS, rows)
 
 
-def _settings(facts: Sequence[Facts]) -> Table:
+def _settings(facts: Sequence[Facts]) -> TableContent:
     differing = comparing.settings_diff(facts)
     rows = [[plain_text(key, 100), *(plain_text(value, 200) for value in values)] for key, values in differing.items()]
     return _table(("setting", *(run.run_id for run in facts)), rows)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> TableContent:
     columns = [
         {"name": f"c{i}", "label": head, "field": f"c{i}", "align": "left" if i == 0 else "right", "sortable": True}
         for i, head in enumerate(heads)
     ]
-    return Table(columns, [{f"c{i}": cell for i, cell in enumerate(row)} for row in rows])
+    return TableContent(columns, [{f"c{i}": cell for i, cell in enumerate(row)} for row in rows])
 
 
 def _mean(data: dict[str, Any], mode: str) -> str:

@@ -43,11 +43,11 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Guard:
+class RequestGuard:
     """An ASGI app before another."""
 
     app: App
-    host: str  # as given by --host
+    host: str  # as token by --host
     port: int
     token: str | None = None
 
@@ -112,8 +112,8 @@ class Guard:
             raise _Refused(403, "foreign origin")
 
     def _brings_token(self, scope: Scope) -> bool:
-        given = dict(_query(scope)).get("token")
-        return self.token is not None and given is not None and _same(given, self.token)
+        token = dict(_query(scope)).get("token")
+        return self.token is not None and token is not None and _same(token, self.token)
 
     def _check_token(self, headers: dict[str, str]) -> None:
         if self.token is None:

@@ -11,8 +11,8 @@ from gymlab.core.format import format_count, format_duration
 from gymlab.runs import steering
 from gymlab.web import actions
 from gymlab.web.panels.alerts import COLORS
-from gymlab.web.selection import told
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.selection import show_errors
+from gymlab.web.view import LiveRun, plain_text
 
 _STATUS = {
     "running": "primary",
@@ -24,8 +24,8 @@ _STATUS = {
 _MOST_BADGES = 6
 
 
-class RunHead:
-    def __init__(self, view: RunView) -> None:
+class RunHeader:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._alerts: list[str] = []
 
@@ -88,10 +88,10 @@ class RunHead:
 
     def _show_badges(self) -> None:
         found = self._view.alerts()
-        told_now = [f"{alert.id}{alert.active}" for alert in found]
-        if told_now == self._alerts:
+        labels = [f"{alert.id}{alert.active}" for alert in found]
+        if labels == self._alerts:
             return
-        self._alerts = told_now
+        self._alerts = labels
         self._badges.clear()
         with self._badges:
             for alert in found[:_MOST_BADGES]:
@@ -113,20 +113,20 @@ class RunHead:
         self._ask("go_on" if self._view.paused else "pause", "")
 
     def _ask(self, wish: steering.Wish, said: str) -> None:
-        with told():
+        with show_errors():
             steering.ask(self._view.paths, wish)
             if said:
                 ui.notify(said)
 
     def _do_stop(self) -> None:
-        with told():
+        with show_errors():
             actions.stop(self._view.paths)
             ui.notify("The run finishes its update, writes a checkpoint and ends")
 
     async def _do_resume(self) -> None:
         await self._command("resuming …", actions.resume)
 
-    async def _command(self, before: str, act: Callable[[Any], Awaitable[actions.Done]]) -> None:
+    async def _command(self, before: str, act: Callable[[Any], Awaitable[actions.CommandResult]]) -> None:
         self._said.set_text(before)
         done = await act(self._view.paths)
         self._said.set_text(done.text.strip() or f"done (exit code {done.code})")

@@ -1,5 +1,5 @@
 """A language model that answers over HTTP: OpenAI's way of speaking (which most local servers speak too), or
-Anthropic's. Asked with text and nothing else: no tools, no files.
+Anthropic's. Sent text and nothing else: no tools, no files.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Endpoint:
 
 def configured() -> Endpoint | None:
     """The endpoint of gymlab.toml's [llm], else of the environment; None where there is none."""
-    told = llm_settings()
-    url = told.get("url") or os.environ.get("GYMLAB_LLM_URL")
+    config = llm_settings()
+    url = config.get("url") or os.environ.get("GYMLAB_LLM_URL")
     if not url:
         return None
     if not url.startswith(("http://", "https://")):
         raise UserError(f"llm.url: expected http:// or https://, got {url[:80]!r}")
-    kind = told.get("kind") or os.environ.get("GYMLAB_LLM_KIND") or ("anthropic" if "anthropic" in url else "openai")
-    model = told.get("model") or os.environ.get("GYMLAB_LLM_MODEL") or "default"
-    variable = told.get("key_env") or "GYMLAB_LLM_KEY"
+    kind = config.get("kind") or os.environ.get("GYMLAB_LLM_KIND") or ("anthropic" if "anthropic" in url else "openai")
+    model = config.get("model") or os.environ.get("GYMLAB_LLM_MODEL") or "default"
+    variable = config.get("key_env") or "GYMLAB_LLM_KEY"
     return Endpoint(url, model, kind, os.environ.get(variable) or None)
 
 

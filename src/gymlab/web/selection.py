@@ -24,7 +24,7 @@ LONGEST_NOTE = 2000
 
 
 @contextmanager
-def told() -> Any:
+def show_errors() -> Any:
     """A mistake is said on the page."""
     try:
         yield
@@ -44,7 +44,7 @@ def copy(text: str, what: str) -> None:
     ui.notify(f"{what} copied")
 
 
-class Selection:
+class SelectedRuns:
     """The buttons above the table."""
 
     def __init__(self, site: Site, refresh: Callable[[], Awaitable[None]]) -> None:
@@ -76,7 +76,7 @@ class Selection:
         ui.navigate.to(f"/compare?runs={','.join(self._chosen[:MOST_COMPARED])}")
 
     async def _copy(self) -> None:
-        with told():
+        with show_errors():
             found = await to_thread(lambda: [reproduce(paths) for paths in self._paths()])
             copy("\n".join(found), "The command")
 
@@ -89,7 +89,7 @@ class Selection:
                 ui.button("Keep", on_click=lambda: dialog.submit(False)).props("flat")
                 ui.button("Delete", on_click=lambda: dialog.submit(True)).props("color=negative")
         if await dialog:
-            with told():
+            with show_errors():
                 for paths in self._paths():
                     await to_thread(remove_run, paths)
             self.choose([])
@@ -99,7 +99,7 @@ class Selection:
         name = await self._ask("Tag (with a - before it: take it away)", "", 65)
         if name is None:
             return
-        with told():
+        with show_errors():
             tag = name.removeprefix("-")
             if not valid_run_id(tag):
                 raise UserError(f"tag {tag[:80]!r} is not valid: letters, digits, '.', '_' and '-', at most 64")
@@ -108,7 +108,7 @@ class Selection:
         await self._refresh()
 
     async def _note(self) -> None:
-        with told():
+        with show_errors():
             first = self._paths()[0]
             text = await self._ask("Note", read_note(first, read_manifest(first)) or "", LONGEST_NOTE)
             if text is None:

@@ -49,7 +49,7 @@ class RunSeries:
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
         self._lock = threading.Lock()
-        self._forget(1)
+        self._reset(1)
         self._session: object = None
         self._version = 0
         self._drawn: dict[Hashable, Any] = {}
@@ -58,12 +58,12 @@ class RunSeries:
         self.names: list[str] = []
         self.rows_read = 0  # for tests: an unchanged file costs nothing, a changed one its last stretches
 
-    def _forget(self, width: int) -> None:
+    def _reset(self, width: int) -> None:
         self._width = width
         self._number = np.empty(0, np.int64)
         self._clocks = {axis: np.empty(0) for axis in AXES}
         self._values: dict[str, np.ndarray] = {}
-        self._first_look: Buckets | None = None
+        self._preview_buckets: Buckets | None = None
         self._fresh: dict[str, Stamp] = {}  # what the file was when a metric was read
 
     def refresh(self, names: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ class RunSeries:
                     self._read(reader, old)
                 self._fresh |= dict.fromkeys(old, seen)
             except RunError:
-                self._forget(1)
+                self._reset(1)
             self._version += 1
 
     def preview(self, names: Iterable[str]) -> bool:
@@ -92,23 +92,23 @@ class RunSeries:
                     if reader.newest() < _LONG:
                         return False
                     self.names = reader.names()
-                    self._first_look = reader.sample(new, MOST_POINTS // 2)
+                    self._preview_buckets = reader.sample(new, MOST_POINTS // 2)
             except RunError:
                 return False
             self._version += 1
             return True
 
-    def _read(self, reader: CurveReader, wanted: list[str]) -> None:
+    def _read(self, reader: CurveReader, names: list[str]) -> None:
         newest = reader.newest()
         session = read_record(self._paths.status).get("sessions")
         width = _width(newest)
         if width != self._width or newest < self.newest or session != self._session:
-            self._forget(width)  # longer than before, or cut back by a session that goes on
+            self._reset(width)  # longer than before, or cut back by a session that goes on
         self.newest = newest
         self._session = session
         self.names = reader.names()
         starts: dict[int, list[str]] = {}
-        for name in wanted:
+        for name in names:
             starts.setdefault(self._first_open(name), []).append(name)
         for first, group in sorted(starts.items()):
             found = reader.buckets(group, width, first)
@@ -144,9 +144,9 @@ class RunSeries:
         with self._lock:
             cells = self._values.get(name)
             clock = self._clocks[axis]
-            if cells is None and self._first_look is not None:
-                cells = self._first_look.values.get(name)
-                clock = self._first_look.clocks[axis]
+            if cells is None and self._preview_buckets is not None:
+                cells = self._preview_buckets.values.get(name)
+                clock = self._preview_buckets.clocks[axis]
             if cells is None or not len(cells):
                 return _EMPTY
             measured = np.isfinite(cells[:, 0])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.web.guard import ANYWHERE, LOCAL, MOST_BYTES, Guard
+from gymlab.web.guard import ANYWHERE, LOCAL, MOST_BYTES, RequestGuard
 from gymlab.web.site import Site
 
 EXTRA = "the web page needs an extra package: pip install 'gymlab[web]'"
@@ -96,7 +96,7 @@ def _server(site: Site, host: str, port: int, token: str | None) -> Any:
         show_welcome_message=False,
     )
     config = uvicorn.Config(
-        Guard(front, host, port, token),
+        RequestGuard(front, host, port, token),
         log_level="warning",
         ws="wsproto",
         ws_max_size=MOST_BYTES,

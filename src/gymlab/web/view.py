@@ -17,7 +17,7 @@ from gymlab.runs.status import read_record, read_status
 from gymlab.web.series import RunSeries, Stamp, stamp
 
 
-class RunView:
+class LiveRun:
     """What the panels of a run's page share."""
 
     def __init__(self, paths: RunPaths, series: RunSeries) -> None:
@@ -50,8 +50,8 @@ class RunView:
     @property
     def goal(self) -> float | None:
         """The return that counts as solved."""
-        given = self.settings.get("env.solved_at", self.manifest.get("solved_at"))
-        return float(given) if isinstance(given, int | float) else None
+        solved_at = self.settings.get("env.solved_at", self.manifest.get("solved_at"))
+        return float(solved_at) if isinstance(solved_at, int | float) else None
 
     def limits(self) -> dict[str, Limits]:
         """How far each metric can go."""

@@ -11,8 +11,8 @@ from gymlab.runs.paths import RunPaths
 from gymlab.session.session import Options
 from gymlab.session.start import train
 from gymlab.web.workers.observation import value_at
-from gymlab.web.workers.policy_session import Session
-from gymlab.web.workers.step_table import Asked, Table, episode_text
+from gymlab.web.workers.policy_session import InspectorSession
+from gymlab.web.workers.step_table import EpisodeRequest, EpisodeTable, episode_text
 
 FIRST = list({found.reference.rpartition(":")[0]: found.reference for found in reversed(candidates())}.values())[::-1]
 
@@ -24,13 +24,13 @@ def test_every_recipe_s_episode_is_told_step_by_step_and_can_be_asked_about(refe
         recipe = resolve(reference).recipe
         recipe = amend(recipe, shrinking(recipe))
         train(recipe, Options(run_id="run", full_budget=True), tmp_path / "runs")
-        session = Session(RunPaths(tmp_path / "runs" / "run"), tmp_path)
+        session = InspectorSession(RunPaths(tmp_path / "runs" / "run"), tmp_path)
     except GymlabError as error:
         lacking = what_to_install(str(error))
         if lacking is None:
             raise
         pytest.skip(lacking)
-    facts, answer = session.facts(), session.episode(Asked(max_steps=20), "e0")
+    facts, answer = session.facts(), session.episode(EpisodeRequest(max_steps=20), "e0")
     row = answer["rows"][0]
     for part in facts["components"]:
         if part["kind"] in ("number", "choice"):
@@ -42,7 +42,7 @@ def test_every_recipe_s_episode_is_told_step_by_step_and_can_be_asked_about(refe
     assert told["probabilities"] == row["probabilities"]
     assert told["spread"] == row["spread"]
     assert (told["value"], told["label"]) == (row["value"], row["label"])
-    table = Table(answer["rows"], answer["ended"], answer["checkpoint"], 0, sampled=False, name="e0")
+    table = EpisodeTable(answer["rows"], answer["ended"], answer["checkpoint"], 0, sampled=False, name="e0")
     assert "step 0" in episode_text(table)
     if isinstance(row["observation"], int) or all(part["kind"] == "choice" for part in facts["components"]):
         with pytest.raises(GymlabError, match="no gradient"):

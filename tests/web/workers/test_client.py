@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from gymlab.core.errors import GymlabError, RunError
-from gymlab.web.workers.client import Inspector, table_of
-from gymlab.web.workers.step_table import Asked
+from gymlab.web.workers.client import InspectorClient, episode_table
+from gymlab.web.workers.step_table import EpisodeRequest
 from tests.running import environment
 
 
 @pytest.fixture(scope="module")
 def inspector(made_runs):
-    inspector = Inspector(made_runs / "bandit")
+    inspector = InspectorClient(made_runs / "bandit")
     yield inspector
     inspector.close()
     assert not inspector.folder.exists()
@@ -23,8 +23,8 @@ def test_an_episode_comes_with_progress_and_without_pictures_where_there_are_non
     told = []
     facts = inspector.facts.result(60)
     assert not facts["pictures"]
-    answer = inspector.episode(Asked(), told.append).result(60)
-    table = table_of(answer)
+    answer = inspector.episode(EpisodeRequest(), told.append).result(60)
+    table = episode_table(answer)
     assert (len(table.rows), table.ended) == (20, "truncated")
     assert answer["env_files"] == []
     assert told[0]["steps"] == 1
@@ -33,23 +33,23 @@ def test_an_episode_comes_with_progress_and_without_pictures_where_there_are_non
 
 def test_mistakes_and_stops_are_answers_and_the_worker_goes_on(inspector):
     with pytest.raises(GymlabError, match="checkpoint"):
-        inspector.episode(Asked("12345")).result(60)
-    under_way = inspector.episode(Asked())
+        inspector.episode(EpisodeRequest("12345")).result(60)
+    under_way = inspector.episode(EpisodeRequest())
     inspector.cancel(under_way)
     with pytest.raises(GymlabError, match="stopped"):
         under_way.result(60)
-    assert inspector.episode(Asked(max_steps=1)).result(60)["ended"] == "cut"
+    assert inspector.episode(EpisodeRequest(max_steps=1)).result(60)["ended"] == "cut"
 
 
 def test_a_worker_that_dies_says_so_and_is_not_waited_for(made_runs, tmp_path):
     broken = tmp_path / "broken"
     broken.mkdir()
-    inspector = Inspector(broken)
+    inspector = InspectorClient(broken)
     with pytest.raises(GymlabError):
         inspector.facts.result(60)
     inspector._questions._child.kill()
     with pytest.raises(RunError):
-        inspector.episode(Asked()).result(60)
+        inspector.episode(EpisodeRequest()).result(60)
     inspector.close()
 
 

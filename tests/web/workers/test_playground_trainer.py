@@ -8,12 +8,12 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
 from gymlab.web.workers.playground_games import GAMES
 from gymlab.web.workers.playground_sliders import sliders
-from gymlab.web.workers.playground_trainer import Trainer
+from gymlab.web.workers.playground_trainer import PlaygroundTrainer
 
 
 @pytest.fixture(scope="module")
 def trainer():
-    trainer = Trainer("Bandit")
+    trainer = PlaygroundTrainer("Bandit")
     trainer.advance()
     return trainer
 
@@ -59,7 +59,7 @@ def test_wrong_names_and_numbers_are_refused(trainer):
         with pytest.raises(UserError, match="at least 0"):
             trainer.set("gamma", bad)
     with pytest.raises(UserError, match="CartPole"):
-        Trainer("CartPol")
+        PlaygroundTrainer("CartPol")
 
 
 def test_a_slider_begins_at_its_value_reaches_0_and_goes_by_powers_of_ten_for_the_learning_rate():

@@ -11,26 +11,26 @@ from gymlab.experience import advantages
 from gymlab.media import policy_player
 from gymlab.media.episode_trace import read_csv
 from gymlab.networks.distributions import Categorical
-from gymlab.web.workers.policy_session import Session
-from gymlab.web.workers.step_table import Asked
+from gymlab.web.workers.policy_session import InspectorSession
+from gymlab.web.workers.step_table import EpisodeRequest
 from tests.web.workers.made import run_of
 
 
 @pytest.fixture(scope="module")
 def cart(made_runs, tmp_path_factory):
-    session = Session(run_of(made_runs, "cart"), tmp_path_factory.mktemp("pictures"))
+    session = InspectorSession(run_of(made_runs, "cart"), tmp_path_factory.mktemp("pictures"))
     yield session
     session.close()
 
 
 @pytest.fixture(scope="module")
 def episode(cart):
-    return cart.episode(Asked(sampled=True), "e0")
+    return cart.episode(EpisodeRequest(sampled=True), "e0")
 
 
 def network_and_policy(session):
-    policy = session.stage.policy(session.loaded("best").policy)
-    return session.stage.agent.algorithm.network(policy.weights), policy
+    policy = session.player.policy(session.loaded("best").policy)
+    return session.player.agent.algorithm.network(policy.weights), policy
 
 
 def test_returns_and_advantages_are_the_code_of_training():
@@ -44,14 +44,14 @@ def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
     def column(name, dtype):
         return np.array([row[name] for row in rows], dtype)[:, None]
 
-    obs = cart.stage.agent.normalising.observe(policy.normaliser, column("observation", np.float32))
+    obs = cart.player.agent.normalising.observe(policy.normaliser, column("observation", np.float32))
     ends = {name: column(name, bool) for name in ("terminated", "truncated")}
     assert ends["terminated"][-1, 0]  # so that no successor counts
     rollout = Rollout(**dict.fromkeys(Rollout._fields, ()))._replace(
         obs=obs, action=column("action", int), log_prob=column("log_prob", np.float32), successor=obs, last_obs=obs[-1],
         train_reward=column("learnt_reward", np.float32), **ends,
     )  # fmt: skip
-    settings = cart.stage.return_settings
+    settings = cart.player.return_settings
     batch = advantages.gae_batch(network, (rollout,), settings.gamma, settings.lam)
     assert [row["gae"] for row in rows] == pytest.approx(np.asarray(batch.advantage).tolist(), abs=1e-5)
     one_step = [r["learnt_reward"] + settings.gamma * n - r["value"]
@@ -97,8 +97,8 @@ def test_there_is_a_picture_of_every_step_and_of_the_end(cart, episode):
 @pytest.mark.parametrize("name", ["cart", "bandit", "custom"])
 def test_the_table_is_byte_for_byte_the_one_that_the_command_line_writes(made_runs, name, cli, tmp_path, monkeypatch):
     monkeypatch.setenv("GYMLAB_RUNS", str(made_runs))
-    session = Session(run_of(made_runs, name), tmp_path)
-    session.episode(Asked(), "e0")
+    session = InspectorSession(run_of(made_runs, name), tmp_path)
+    session.episode(EpisodeRequest(), "e0")
     session.close()
     for arguments in (["inspect", name, "--csv", "a.csv"], ["export", name, "--table", "a.csv"]):
         done = cli(*arguments)
@@ -130,7 +130,7 @@ def test_what_if_something_changes_says_what_predict_does(made_runs, cart, episo
         told = cart.what_if("e0", 0, observation)
         action, _ = loaded.predict(np.array(observation, np.float32))
         assert told["action"] == int(action) == int(np.argmax(told["probabilities"]))
-        seen = cart.stage.agent.normalising.observe(policy.normaliser, np.array([observation], np.float32))
+        seen = cart.player.agent.normalising.observe(policy.normaliser, np.array([observation], np.float32))
         chosen = network.distribution(seen)
         assert isinstance(chosen, Categorical)
         assert told["probabilities"] == pytest.approx(np.exp(np.asarray(chosen.log_p[0])).tolist(), rel=1e-5)
@@ -143,7 +143,7 @@ def test_what_if_something_changes_says_what_predict_does(made_runs, cart, episo
 def test_a_forced_action_changes_the_episode_from_its_step_on_and_not_before(cart, episode):
     rows = episode["rows"]
     other = 1 - rows[4]["action"]
-    forced = cart.episode(Asked(sampled=True, forced={4: other}), "e1")["rows"]
+    forced = cart.episode(EpisodeRequest(sampled=True, forced={4: other}), "e1")["rows"]
     known = [column for column in rows[0] if column not in ("return_to_go", "advantage", "gae")]  # they know the future
     for t in range(4):
         assert {c: forced[t][c] for c in known} == {c: rows[t][c] for c in known}
@@ -172,16 +172,16 @@ def test_attribution_is_the_slope_that_small_changes_show(cart, episode):
 
 
 def test_choices_have_no_gradient_and_it_says_so(made_runs, tmp_path):
-    session = Session(run_of(made_runs, "lake"), tmp_path)
-    session.episode(Asked(max_steps=2), "e0")
+    session = InspectorSession(run_of(made_runs, "lake"), tmp_path)
+    session.episode(EpisodeRequest(max_steps=2), "e0")
     with pytest.raises(UserError, match="no gradient"):
         session.attribution("e0", 0)
     session.close()
 
 
 def test_dict_observations_and_several_choices_at_once_are_told_part_by_part(made_runs, tmp_path):
-    session = Session(run_of(made_runs, "custom"), tmp_path)
-    row = session.episode(Asked(max_steps=2), "e0")["rows"][0]
+    session = InspectorSession(run_of(made_runs, "custom"), tmp_path)
+    row = session.episode(EpisodeRequest(max_steps=2), "e0")["rows"][0]
     assert [part["path"] for part in session.facts()["components"]] == [("kind",), ("position", 0), ("position", 1)]
     assert [len(choices) for choices in row["spread"]["choices"]] == [3, 2]
     best = [int(np.argmax(choices)) for choices in row["spread"]["choices"]]

@@ -3,7 +3,14 @@
 import pytest
 
 from gymlab.web.workers.observation import value_at, with_value
-from gymlab.web.workers.step_table import Table, episode_text, highest_surprise, lowest_value, next_event, reward_events
+from gymlab.web.workers.step_table import (
+    EpisodeTable,
+    episode_text,
+    highest_surprise,
+    lowest_value,
+    next_event,
+    reward_events,
+)
 
 
 def table(**columns):
@@ -16,7 +23,7 @@ def table(**columns):
         }
         for t in range(count)
     ]  # fmt: skip
-    return Table(rows, "terminated", "512", 7, sampled=False, name="e0")
+    return EpisodeTable(rows, "terminated", "512", 7, sampled=False, name="e0")
 
 
 def test_the_lowest_value_and_the_highest_surprise_are_found_and_unknown_ones_passed_over():

@@ -1,1 +1,1 @@
-"""The parts of the inspector's page. Each shows one thing and watches one `Looking`; none knows another."""
+"""The parts of the inspector's page. Each shows one thing and watches one `InspectorState`; none knows another."""

@@ -10,15 +10,15 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.inspect.html import cell, table
-from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.workers.observation import value_at
 
 
-class Mattering:
-    """Asked for on demand: it takes a backward pass."""
+class AttributionCard:
+    """Computed on demand: it takes a backward pass."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
             ui.label("What mattered?").classes("font-semibold")
             ui.label("how much the decision and the value change with each number seen").classes("gl-faint")
@@ -30,29 +30,29 @@ class Mattering:
         looking.on_step(self._clear)
 
     async def _asked(self) -> None:
-        row = self._looking.row
-        shown = self._looking.table
+        row = self._state.row
+        shown = self._state.table
         if row is None or shown is None:
             return
         try:
-            told = await asyncio.wrap_future(self._looking.inspector.attribution(shown.name, row["step"]))
+            answer = await asyncio.wrap_future(self._state.inspector.attribution(shown.name, row["step"]))
         except GymlabError as error:
             ui.notify(str(error), type="warning")
             return
-        if self._looking.row is not row:
+        if self._state.row is not row:
             return
-        self._shown.set_content(self._table(told))
-        if told["picture"]:
-            self._picture.props["src"] = self._looking.file(told["picture"])
+        self._shown.set_content(self._table(answer))
+        if answer["picture"]:
+            self._picture.props["src"] = self._state.file(answer["picture"])
             self._picture.update()
             self._picture.set_visibility(True)
 
-    def _table(self, told: Mapping[str, Any]) -> str:
+    def _table(self, answer: Mapping[str, Any]) -> str:
         rows = []
-        for part in self._looking.facts["components"]:
+        for part in self._state.facts["components"]:
             if part["kind"] != "number":
                 continue
-            both = [value_at(told[name], part["path"]) for name in ("policy", "value")]
+            both = [value_at(answer[name], part["path"]) for name in ("policy", "value")]
             path = ".".join(map(str, part["path"]))
             cells = [cell(both[0], f"gradient.{path}"), cell(both[1], f"value-gradient.{path}")]
             name = part["name"] if part["back"] is None else f"{part['name']} (-{part['back']})"

@@ -10,22 +10,22 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.inspect.view_state import Looking
-from gymlab.web.workers.step_table import Asked
+from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.step_table import EpisodeRequest
 
 MOST_STEPS = 20_000  # rows that a page can hold
 
 
-class Asking:
+class EpisodeForm:
     """Runs episodes; one at a time."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         self._under_way: Future[Any] | None = None
         self._progress: Mapping[str, Any] = {}
         facts = looking.facts
         names = {"best": f"best ({facts['best']})", "last": f"last ({facts['last']})"}
-        names = {name: told for name, told in names.items() if facts[name] is not None}
+        names = {name: label for name, label in names.items() if facts[name] is not None}
         choices = names | {at: at for at in facts["checkpoints"]}
         with ui.row().classes("gl-card w-full items-center gap-3"):
             first = next(iter(choices), None)
@@ -37,29 +37,31 @@ class Asking:
             self._most.props("dense").classes("w-24")
             self._run = ui.button("Run episode", icon="play_circle", on_click=self.run).props("dense no-caps")
             self._stop = ui.button("Stop", icon="stop", on_click=self._cancel).props("dense no-caps flat")
-            self._told = ui.label("").classes("gl-faint").props("data-part=told")
+            self._progress_label = ui.label("").classes("gl-faint").props("data-part=progress")
         self._watch = ui.timer(0.2, self._show_progress, active=False)
         self._stop.set_visibility(False)
 
-    def asked(self, forced: Mapping[int, Any] | None = None) -> Asked:
+    def asked(self, forced: Mapping[int, Any] | None = None) -> EpisodeRequest:
         """The episode that the form describes; of the one that is shown, another course from some step on."""
-        table = self._looking.table
+        table = self._state.table
         most = _whole(self._most, 1, MOST_STEPS)
         if forced and table is not None:
-            return Asked(table.checkpoint, table.seed, table.sampled, most, forced)
-        return Asked(str(self._checkpoint.value), _whole(self._seed, 0, 2**31 - 1), bool(self._sampled.value), most)
+            return EpisodeRequest(table.checkpoint, table.seed, table.sampled, most, forced)
+        return EpisodeRequest(
+            str(self._checkpoint.value), _whole(self._seed, 0, 2**31 - 1), bool(self._sampled.value), most
+        )
 
     async def run(self) -> None:
         """Play the episode and show it."""
         answer = await self.play(self.asked())
         if answer is not None:
-            self._looking.show(answer)
+            self._state.show(answer)
 
-    async def play(self, asked: Asked) -> Mapping[str, Any] | None:
+    async def play(self, asked: EpisodeRequest) -> Mapping[str, Any] | None:
         """The episode as the worker tells it; None where there is none, and the reason is shown."""
         if self._under_way is not None:
             return None
-        self._under_way = self._looking.inspector.episode(asked, self._hear)
+        self._under_way = self._state.inspector.episode(asked, self._hear)
         self._turn(running=True)
         try:
             return await asyncio.wrap_future(self._under_way)
@@ -72,7 +74,7 @@ class Asking:
 
     def _turn(self, *, running: bool) -> None:
         self._progress = {}
-        self._told.set_text("the episode begins …" if running else "")
+        self._progress_label.set_text("the episode begins …" if running else "")
         self._run.set_enabled(not running)
         self._stop.set_visibility(running)
         self._watch.active = running
@@ -82,11 +84,11 @@ class Asking:
 
     def _show_progress(self) -> None:
         if self._progress:
-            self._told.set_text(f"step {self._progress['steps']}, return {self._progress['return']:.4g} …")
+            self._progress_label.set_text(f"step {self._progress['steps']}, return {self._progress['return']:.4g} …")
 
     def _cancel(self) -> None:
         if self._under_way is not None:
-            self._looking.inspector.cancel(self._under_way)
+            self._state.inspector.cancel(self._under_way)
 
 
 def _whole(field: ui.number, low: int, high: int) -> int:

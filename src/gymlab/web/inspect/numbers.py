@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.web.inspect.html import bars, bound, cell, number, table
-from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.workers.observation import value_at
 
 _OUTCOME = {
@@ -26,27 +26,27 @@ _OUTCOME = {
 }
 
 
-class Observation:
+class ObservationCard:
     """Each component by name with its bounds; a stack as a grid, one column per step back."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card gap-1").style("flex: 1.4 1 300px"):
-            ui.label("Observation").classes("font-semibold")
+            ui.label("ObservationCard").classes("font-semibold")
             self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=observation")
         looking.on_step(self._draw)
 
     def _draw(self) -> None:
-        row = self._looking.row
-        facts = self._looking.facts
+        row = self._state.row
+        facts = self._state.facts
         if row is None:
             return
         parts = facts["components"]
         stacked = bool(parts) and all(part["back"] is not None for part in parts)
-        told = _stack(parts, row) if stacked else _list(parts, row)
+        content = _stack(parts, row) if stacked else _list(parts, row)
         if row["raw"] is not None and facts["raw"]:
-            told += '<div class="gl-faint">as the environment gives it</div>' + _list(facts["raw"], row, "raw")
-        self._shown.set_content(told)
+            content += '<div class="gl-faint">as the environment gives it</div>' + _list(facts["raw"], row, "raw")
+        self._shown.set_content(content)
 
 
 def _list(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any], column: str = "observation") -> str:
@@ -75,28 +75,28 @@ def _stack(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
 
 
 def _at(observation: Any, path: Sequence[Any]) -> Any:
-    """One part; a large array is told by its name."""
+    """One part; a large array is named by its type."""
     return observation if isinstance(observation, str) else value_at(observation, path)
 
 
-class Decision:
+class ActionCard:
     """The action with its label, and the distribution it was chosen from."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 260px"):
             self._title = ui.label("Action").classes("font-semibold").props("data-part=action")
             self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=probabilities")
         looking.on_step(self._draw)
 
     def _draw(self) -> None:
-        row = self._looking.row
+        row = self._state.row
         if row is None:
             return
         self._title.set_text(f"Action: {row['label']}")
         known = ("probability", "log_prob", "entropy")
-        told = table([(name.replace("_", " "), [cell(row[name], name)]) for name in known])
-        self._shown.set_content(distribution(row, self._looking.facts) + told)
+        content = table([(name.replace("_", " "), [cell(row[name], name)]) for name in known])
+        self._shown.set_content(distribution(row, self._state.facts) + content)
 
 
 def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -126,36 +126,36 @@ def _flat(values: list[Any]) -> list[Any]:
     return [one for value in values for one in (_flat(value) if isinstance(value, list) else [value])]
 
 
-class Outcome:
+class RewardCard:
     """Reward and its parts, and what the step was worth: return, value, baseline, advantage, GAE."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 240px"):
             ui.label("Reward and value").classes("font-semibold")
             self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=outcome")
         looking.on_step(self._draw)
 
     def _draw(self) -> None:
-        row = self._looking.row
+        row = self._state.row
         if row is None:
             return
-        rows = [(told, [cell(row[name], name)]) for name, told in _OUTCOME.items()]
+        rows = [(content, [cell(row[name], name)]) for name, content in _OUTCOME.items()]
         rows[1:1] = [(f"· {name}", [cell(part, f"part.{name}")]) for name, part in row["components"].items()]
         self._shown.set_content(table(rows))
 
 
-class Summary:
+class EpisodeSummary:
     """One line on the whole episode."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         self._shown = ui.label("").classes("gl-faint").props("data-part=summary")
         looking.on_table(self._draw)
 
     def _draw(self) -> None:
-        table_ = self._looking.table
+        table_ = self._state.table
         assert table_ is not None
         way = "sampled" if table_.sampled else "greedy"
-        told = f"checkpoint {table_.checkpoint}, seed {table_.seed}, {way}: {len(table_.rows)} steps, "
-        self._shown.set_text(told + f"return {number(table_.total)}, {table_.ended}")
+        content = f"checkpoint {table_.checkpoint}, seed {table_.seed}, {way}: {len(table_.rows)} steps, "
+        self._shown.set_text(content + f"return {number(table_.total)}, {table_.ended}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.view_state import InspectorState
 
 
-class Pictures:
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+class PicturesCard:
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card gap-2 items-center").style("flex: 1 1 320px"):
             self._env = ui.element("img").props('alt="the environment"').style("max-width: 100%; max-height: 400px")
             self._text = ui.label("").classes("gl-mono").props("data-part=text")
@@ -21,7 +21,7 @@ class Pictures:
         self._draw()
 
     def _draw(self) -> None:
-        looking = self._looking
+        looking = self._state
         env = looking.address("env_files")
         seen = looking.address("seen_files")
         for image, source in ((self._env, env), (self._seen, seen)):

@@ -6,8 +6,8 @@ from typing import Any
 
 from nicegui import events, ui
 
-from gymlab.web.inspect.view_state import Looking
-from gymlab.web.workers.step_table import Table
+from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.step_table import EpisodeTable
 
 _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("value", (("value", "value"), ("return from here", "return_to_go"), ("baseline", "baseline"))),
@@ -43,9 +43,9 @@ _CLICKS = """
 """
 
 
-class TimeLine:
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+class Timeline:
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.column().classes("gl-card w-full gap-0"):
             height = len(_PANELS) * _HEIGHT + 50
             self._chart = (
@@ -57,7 +57,7 @@ class TimeLine:
         looking.on_step(self._mark)
 
     def _new_table(self) -> None:
-        table = self._looking.table
+        table = self._state.table
         assert table is not None
         self._chart.options.clear()
         self._chart.options.update(options(table))
@@ -65,12 +65,12 @@ class TimeLine:
 
     def _mark(self) -> None:
         """Only the line moves: the data stays where it is."""
-        marks = [{"id": panel, "markLine": _line(self._looking.step)} for panel, _ in _PANELS]
+        marks = [{"id": panel, "markLine": _line(self._state.step)} for panel, _ in _PANELS]
         self._chart.run_chart_method("setOption", {"series": marks})
 
     def _clicked(self, event: events.GenericEventArguments) -> None:
         if isinstance(event.args, int | float):
-            self._looking.go(int(event.args))
+            self._state.go(int(event.args))
 
 
 def _line(step: int) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _line(step: int) -> dict[str, Any]:
     }
 
 
-def options(table: Table) -> dict[str, Any]:
+def options(table: EpisodeTable) -> dict[str, Any]:
     """The chart: panels below each other with one pointer through all of them."""
     steps = [row["step"] for row in table.rows]
     grids = []
@@ -115,15 +115,15 @@ def options(table: Table) -> dict[str, Any]:
                 "splitLine": {"lineStyle": {"opacity": 0.3}},
             }
         )
-        lines = [(told, table.column(name)) for told, name in columns]
+        lines = [(title, table.column(name)) for title, name in columns]
         if panel == "reward":
             lines += _parts(table)
-        for order, (told, values) in enumerate(lines):
+        for order, (title, values) in enumerate(lines):
             own = {"id": panel, "markLine": _line(0)} if order == 0 else {"id": f"{panel}-{order}"}
             series.append(
                 {
                     "type": "line",
-                    "name": told,
+                    "name": title,
                     "xAxisIndex": place,
                     "yAxisIndex": place,
                     "symbol": "none",
@@ -149,6 +149,6 @@ def options(table: Table) -> dict[str, Any]:
     }
 
 
-def _parts(table: Table) -> list[tuple[str, list[Any]]]:
+def _parts(table: EpisodeTable) -> list[tuple[str, list[Any]]]:
     names = list(dict.fromkeys(name for row in table.rows for name in row["components"]))
     return [(f"part: {name}", [row["components"].get(name) for row in table.rows]) for name in names]

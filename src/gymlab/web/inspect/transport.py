@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import events, ui
 
-from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.workers.step_table import highest_surprise, lowest_value, next_event, reward_events
 
 _SPEEDS = {2: "2 / s", 5: "5 / s", 10: "10 / s", 20: "20 / s"}
@@ -23,11 +23,11 @@ document.addEventListener('keydown', (event) => {
 """
 
 
-class Transport:
+class PlaybackControls:
     """The row of controls below the picture."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         with ui.row().classes("gl-card gl-transport w-full items-center gap-2"):
             self._button("first_page", "First step (Home)", lambda: looking.go(0))
             self._button("chevron_left", "Step back (left)", lambda: self._by(-1))
@@ -45,14 +45,14 @@ class Transport:
         looking.on_table(self._new_table)
         looking.on_step(self._draw)
 
-    def _button(self, icon: str, told: str, action: Any) -> ui.button:
-        button = ui.button(icon=icon, on_click=action).props(f'flat dense round aria-label="{told}"')
+    def _button(self, icon: str, label: str, action: Any) -> ui.button:
+        button = ui.button(icon=icon, on_click=action).props(f'flat dense round aria-label="{label}"')
         with button:
-            ui.tooltip(told)
+            ui.tooltip(label)
         return button
 
     def _jumps(self) -> None:
-        looking = self._looking
+        looking = self._state
 
         def to(find: Any) -> None:
             step = find(looking.table) if looking.table is not None else None
@@ -75,10 +75,10 @@ class Transport:
 
     def toggle(self) -> None:
         """Play or pause; at the end it begins again."""
-        if self._looking.row is None:
+        if self._state.row is None:
             return
-        if not self._timer.active and self._looking.step >= self._looking.last:
-            self._looking.go(0)
+        if not self._timer.active and self._state.step >= self._state.last:
+            self._state.go(0)
         self._set_playing(not self._timer.active)
 
     def _set_playing(self, playing: bool) -> None:
@@ -89,14 +89,14 @@ class Transport:
         self._timer.interval = 1 / int(self._speed.value)
 
     def _tick(self) -> None:
-        if self._looking.step >= self._looking.last:
+        if self._state.step >= self._state.last:
             self._set_playing(False)
         else:
-            self._looking.go(self._looking.step + 1)
+            self._state.go(self._state.step + 1)
 
     def _by(self, steps: int) -> None:
         self._set_playing(False)
-        self._looking.go(self._looking.step + steps)
+        self._state.go(self._state.step + steps)
 
     def _key(self, event: events.GenericEventArguments) -> None:
         pressed = event.args if isinstance(event.args, dict) else {}
@@ -108,17 +108,17 @@ class Transport:
             self._by(far if key == "ArrowRight" else -far)
         elif key in ("Home", "End"):
             self._set_playing(False)
-            self._looking.go(0 if key == "Home" else self._looking.last)
+            self._state.go(0 if key == "Home" else self._state.last)
 
     def _scrubbed(self, event: events.ValueChangeEventArguments[float | None]) -> None:
-        if event.value is not None and event.value != self._looking.step:
+        if event.value is not None and event.value != self._state.step:
             self._set_playing(False)
-            self._looking.go(int(event.value))
+            self._state.go(int(event.value))
 
     def _new_table(self) -> None:
         self._set_playing(False)
-        self._slider.props(f"max={max(1, self._looking.last)}")
+        self._slider.props(f"max={max(1, self._state.last)}")
 
     def _draw(self) -> None:
-        self._slider.set_value(self._looking.step)
-        self._place.set_text(f"{self._looking.step} / {self._looking.last}")
+        self._slider.set_value(self._state.step)
+        self._place.set_text(f"{self._state.step} / {self._state.last}")

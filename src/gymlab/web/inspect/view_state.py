@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gymlab.web.workers.client import Inspector, table_of
-from gymlab.web.workers.step_table import Table
+from gymlab.web.workers.client import InspectorClient, episode_table
+from gymlab.web.workers.step_table import EpisodeTable
 
 if TYPE_CHECKING:
     from gymlab.media.episode_trace import TraceRecord
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 Watcher = Callable[[], None]
 
 
-class Looking:
+class InspectorState:
     """The state of one page. There is always a step where there is a table with rows."""
 
-    def __init__(self, inspector: Inspector, token: str, run_id: str) -> None:
+    def __init__(self, inspector: InspectorClient, token: str, run_id: str) -> None:
         self.inspector = inspector
         self.token = token
         self.run_id = run_id
         self.facts: Mapping[str, Any] = {}
-        self.table: Table | None = None
+        self.table: EpisodeTable | None = None
         self.step = 0
         self._answer: Mapping[str, Any] = {}
         self._on_step: list[Watcher] = []
@@ -39,7 +39,7 @@ class Looking:
         """Another episode, as the worker told it."""
         before = self.table
         self._answer = answer
-        self.table = table_of(answer)
+        self.table = episode_table(answer)
         if before is not None and before.name != self.table.name:
             self.inspector.forget(before.name)
         self.step = 0

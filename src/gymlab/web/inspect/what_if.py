@@ -10,19 +10,19 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.inspect.episode_form import Asking
+from gymlab.web.inspect.episode_form import EpisodeForm
 from gymlab.web.inspect.html import cell as html_cell
 from gymlab.web.inspect.html import table
 from gymlab.web.inspect.numbers import distribution
-from gymlab.web.inspect.view_state import Looking
+from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.workers.observation import value_at, with_value
 
 
-class EditedObservation:
+class EditedObservationCard:
     """Fields with the step's observation; whatever is changed in them is asked about."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, looking: InspectorState) -> None:
+        self._state = looking
         self._fields: list[tuple[Mapping[str, Any], ui.number]] = []
         parts = [part for part in looking.facts["components"] if part["kind"] in ("number", "choice")]
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
@@ -46,7 +46,7 @@ class EditedObservation:
         return field.classes("w-32").props(f"data-part=edit-{'.'.join(map(str, part['path'])) or 'whole'}")
 
     def _fill(self) -> None:
-        row = self._looking.row
+        row = self._state.row
         if row is None:
             return
         for part, field in self._fields:
@@ -54,8 +54,8 @@ class EditedObservation:
         self._shown.set_content("")
 
     async def _asked(self) -> None:
-        row = self._looking.row
-        table_ = self._looking.table
+        row = self._state.row
+        table_ = self._state.table
         if row is None or table_ is None:
             return
         observation = row["observation"]
@@ -68,29 +68,29 @@ class EditedObservation:
             self._shown.set_content("")
             return
         try:
-            asked = self._looking.inspector.what_if(table_.name, row["step"], observation)
-            told = await asyncio.wrap_future(asked)
+            asked = self._state.inspector.what_if(table_.name, row["step"], observation)
+            answer = await asyncio.wrap_future(asked)
         except GymlabError as error:
             ui.notify(str(error), type="warning")
             return
-        self._shown.set_content(self._answer(told, row))
+        self._shown.set_content(self._answer_html(answer, row))
 
-    def _answer(self, told: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    def _answer_html(self, answer: Mapping[str, Any], row: Mapping[str, Any]) -> str:
         rows = [
-            ("action", [html_cell(told["label"], "if.label")]),
-            ("value", [html_cell(told["value"], "if.value")]),
+            ("action", [html_cell(answer["label"], "if.label")]),
+            ("value", [html_cell(answer["value"], "if.value")]),
             ("value as it was", [html_cell(row["value"])]),
-            ("entropy", [html_cell(told["entropy"], "if.entropy")]),
+            ("entropy", [html_cell(answer["entropy"], "if.entropy")]),
         ]
-        return distribution({**told, "mask": row["mask"]}, self._looking.facts) + table(rows)
+        return distribution({**answer, "mask": row["mask"]}, self._state.facts) + table(rows)
 
 
-class ForcedAction:
+class ForcedActionCard:
     """Another action at this step: the episode is played again up to here, and goes on from there."""
 
-    def __init__(self, looking: Looking, asking: Asking) -> None:
-        self._looking = looking
-        self._asking = asking
+    def __init__(self, looking: InspectorState, asking: EpisodeForm) -> None:
+        self._state = looking
+        self._form = asking
         self._answer: Mapping[str, Any] | None = None
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
             ui.label("What if it did something else?").classes("font-semibold")
@@ -103,8 +103,8 @@ class ForcedAction:
         looking.on_step(self._clear)
 
     def _chooser(self) -> Any:
-        actions = self._looking.facts["actions"]
-        labels = self._looking.facts["labels"]
+        actions = self._state.facts["actions"]
+        labels = self._state.facts["labels"]
         if actions["kind"] == "choice":
             options = {place: f"{place}: {label}" for place, label in enumerate(labels)}
             return ui.select(options, value=0, label="action").props("dense").classes("w-40").props("data-part=force")
@@ -113,48 +113,48 @@ class ForcedAction:
         return field.classes("w-48").props("data-part=force")
 
     def _chosen(self) -> Any:
-        if self._looking.facts["actions"]["kind"] == "choice":
+        if self._state.facts["actions"]["kind"] == "choice":
             return int(self._action.value)
         try:
-            given = json.loads(self._action.value)
+            action = json.loads(self._action.value)
         except ValueError:
-            given = None
-        return given if _fits(given, self._looking.facts["actions"]) else None
+            action = None
+        return action if _fits(action, self._state.facts["actions"]) else None
 
     async def _force(self) -> None:
-        row = self._looking.row
+        row = self._state.row
         action = self._chosen()
         if row is None:
             return
         if action is None:
             ui.notify("the action must be a list of numbers, one for each part, within its range", type="warning")
             return
-        before = self._looking.table
-        answer = await self._asking.play(self._asking.asked({row["step"]: action}))
+        before = self._state.table
+        answer = await self._form.play(self._form.asked({row["step"]: action}))
         if answer is None or before is None:
             return
-        if self._looking.table is not before or self._looking.row is not row:  # the visitor has gone on meanwhile
-            self._looking.inspector.forget(answer["name"])
+        if self._state.table is not before or self._state.row is not row:  # the visitor has gone on meanwhile
+            self._state.inspector.forget(answer["name"])
             return
         self._answer = answer
-        self._shown.set_content(_told(answer, row, before.total, self._looking.facts))
+        self._shown.set_content(_forced_result(answer, row, before.total, self._state.facts))
         self._take.set_visibility(True)
 
     def _look(self) -> None:
         answer = self._answer
         self._answer = None
         if answer is not None:
-            self._looking.show(answer, self._looking.step)
+            self._state.show(answer, self._state.step)
 
     def _clear(self) -> None:
         if self._answer is not None:
-            self._looking.inspector.forget(self._answer["name"])
+            self._state.inspector.forget(self._answer["name"])
         self._answer = None
         self._shown.set_content("")
         self._take.set_visibility(False)
 
 
-def _told(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts: Mapping[str, Any]) -> str:
+def _forced_result(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts: Mapping[str, Any]) -> str:
     rows = answer["rows"]
     step = row["step"]
     found = [
@@ -171,12 +171,12 @@ def _told(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts
     return table(found) + "<div class='gl-faint'>the policy next</div>" + distribution(after, facts)
 
 
-def _fits(given: Any, actions: Mapping[str, Any]) -> bool:
+def _fits(action: Any, actions: Mapping[str, Any]) -> bool:
     """Whether a list is an action of this kind."""
-    if not isinstance(given, list) or not all(type(part) in (int, float) for part in given):
+    if not isinstance(action, list) or not all(type(part) in (int, float) for part in action):
         return False
     if actions["kind"] == "numbers":
-        return len(given) == actions["size"]
+        return len(action) == actions["size"]
     sizes = actions["sizes"]
-    inside = all(type(part) is int and 0 <= part < size for part, size in zip(given, sizes, strict=False))
-    return len(given) == len(sizes) and inside
+    inside = all(type(part) is int and 0 <= part < size for part, size in zip(action, sizes, strict=False))
+    return len(action) == len(sizes) and inside

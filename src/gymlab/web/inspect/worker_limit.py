@@ -18,7 +18,7 @@ MOST = 4  # processes with JAX and an env each
 _FILE = re.compile(r"e[0-9]{1,9}(-(env|seen|heat)-[0-9]{5,9}\.png|\.csv)")
 
 
-class Worker(Protocol):
+class PageWorker(Protocol):
     """A process of a page's own, and the folder of the files it writes."""
 
     folder: Path
@@ -26,14 +26,14 @@ class Worker(Protocol):
     def close(self) -> None: ...
 
 
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=PageWorker)
 
 
-class Desk:
+class PageWorkers:
     """By token: nobody can guess another visitor's files, and no name leads out of their folder."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Worker] = {}
+        self._open: dict[str, PageWorker] = {}
 
     def take(self, start: Callable[[], W]) -> tuple[str, W]:
         """A token and a worker, if there is room for one more."""
@@ -63,24 +63,24 @@ class Desk:
         return path if path.is_file() else None
 
 
-def desk_of(front: FastAPI) -> Desk:
-    """The server's one desk; with it come the files of open pages, at `/worker-files/TOKEN/NAME`."""
+def page_workers(front: FastAPI) -> PageWorkers:
+    """The server's one workers; with it come the files of open pages, at `/worker-files/TOKEN/NAME`."""
     from fastapi import HTTPException
     from fastapi.responses import FileResponse
     from nicegui import app
 
-    known: Desk | None = getattr(front.state, "desk", None)
+    known: PageWorkers | None = getattr(front.state, "workers", None)
     if known is not None:
         return known
-    desk = front.state.desk = Desk()
-    app.on_shutdown(desk.end_all)
+    workers = front.state.workers = PageWorkers()
+    app.on_shutdown(workers.end_all)
 
     @front.get("/worker-files/{token}/{name}")
     def file(token: str, name: str) -> FileResponse:
-        path = desk.file(token, name)
+        path = workers.file(token, name)
         if path is None:
             raise HTTPException(404)
         headers = {"cache-control": "private, max-age=3600, immutable"}
         return FileResponse(path, filename=name if name.endswith(".csv") else None, headers=headers)
 
-    return desk
+    return workers

@@ -16,14 +16,14 @@ from gymlab.metrics.metric import UNBOUNDED
 from gymlab.runs.metrics_reader import AXES, smooth_curve
 from gymlab.runs.registry import Registry
 from gymlab.web.charts import Look, Plot, line_chart
-from gymlab.web.comparison import Comparison, compare
+from gymlab.web.comparison import ComparisonTables, compare
 from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.frame import frame
 from gymlab.web.overlay import by_group
 from gymlab.web.selection import MOST_COMPARED
 from gymlab.web.series import RunSeries, metrics_stamp
 from gymlab.web.site import Site
-from gymlab.web.view import RunView
+from gymlab.web.view import LiveRun
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -54,7 +54,7 @@ class ComparePage:
         self._look = Look()
         self._grouped = False
         self._seen: dict[str, Any] = {}
-        self._views: dict[str, RunView] = {}
+        self._views: dict[str, LiveRun] = {}
 
     def build(self) -> None:
         with ui.row().classes("items-center gap-3 w-full"):
@@ -100,15 +100,15 @@ class ComparePage:
             self._seen["states"] = states
             self._fill(await to_thread(compare, views))
 
-    def _chosen_views(self) -> list[RunView]:
+    def _chosen_views(self) -> list[LiveRun]:
         found = []
         for run_id in self._chosen:
             with contextlib.suppress(GymlabError):
                 paths = self._site.run(run_id)
-                found.append(self._views.setdefault(run_id, RunView(paths, self._site.series.of(paths))))
+                found.append(self._views.setdefault(run_id, LiveRun(paths, self._site.series.of(paths))))
         return found
 
-    async def _draw(self, views: Sequence[RunView]) -> None:
+    async def _draw(self, views: Sequence[LiveRun]) -> None:
         series = [view.series for view in views]
         if await to_thread(_preview, series, self._name):
             draw([(self._chart, await to_thread(self._text, views))])
@@ -119,7 +119,7 @@ class ComparePage:
             self._metric.set_options(names if self._name in names else [self._name, *names], value=self._name)
         draw([(self._chart, await to_thread(self._text, views))])
 
-    def _text(self, views: Sequence[RunView]) -> str:
+    def _text(self, views: Sequence[LiveRun]) -> str:
         look = self._look
         traces = {v.paths.run_id: smooth_curve(v.series.trace(self._name, look.axis), look.smooth) for v in views}
         traces = {run_id: trace for run_id, trace in traces.items() if len(trace.x)}
@@ -132,7 +132,7 @@ class ComparePage:
             line_chart(Plot(self._name, traces, limits.pop() if len(limits) == 1 else UNBOUNDED, goal), look)
         )
 
-    def _fill(self, found: Comparison) -> None:
+    def _fill(self, found: ComparisonTables) -> None:
         self._notes.clear()
         with self._notes:
             for note in found.notes:

@@ -10,20 +10,20 @@ from nicegui import ui
 from gymlab.core.errors import GymlabError
 from gymlab.runs.registry import Registry
 from gymlab.web.frame import frame
-from gymlab.web.inspect.attribution import Mattering
-from gymlab.web.inspect.episode_form import Asking
+from gymlab.web.inspect.attribution import AttributionCard
+from gymlab.web.inspect.episode_form import EpisodeForm
 from gymlab.web.inspect.html import STYLE
-from gymlab.web.inspect.numbers import Decision, Observation, Outcome, Summary
-from gymlab.web.inspect.pictures import Pictures
-from gymlab.web.inspect.timeline import TimeLine
-from gymlab.web.inspect.transport import Transport
-from gymlab.web.inspect.view_state import Looking
-from gymlab.web.inspect.what_if import EditedObservation, ForcedAction
-from gymlab.web.inspect.worker_limit import Desk, desk_of
+from gymlab.web.inspect.numbers import ActionCard, EpisodeSummary, ObservationCard, RewardCard
+from gymlab.web.inspect.pictures import PicturesCard
+from gymlab.web.inspect.timeline import Timeline
+from gymlab.web.inspect.transport import PlaybackControls
+from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.inspect.what_if import EditedObservationCard, ForcedActionCard
+from gymlab.web.inspect.worker_limit import PageWorkers, page_workers
 from gymlab.web.panels.review import Review
 from gymlab.web.run_prompt import episode_bundle
 from gymlab.web.site import Site
-from gymlab.web.workers.client import Inspector
+from gymlab.web.workers.client import InspectorClient
 from gymlab.web.workers.step_table import episode_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MOST_RUNS = 50
 
 def register(site: Site, front: FastAPI) -> None:
     """`/inspect` lists runs, `/inspect/RUN` opens one."""
-    desk = desk_of(front)
+    workers = page_workers(front)
     site.add_link("Inspect", "/inspect", "manage_search")
 
     @ui.page("/inspect")
@@ -45,7 +45,7 @@ def register(site: Site, front: FastAPI) -> None:
     @ui.page("/inspect/{run_id}")
     async def inspect(run_id: str) -> None:
         with frame(site, f"Inspect {run_id}"):
-            await _inspect(site, desk, run_id)
+            await _inspect(site, workers, run_id)
 
 
 def _choose(site: Site) -> None:
@@ -58,24 +58,24 @@ def _choose(site: Site) -> None:
         ui.label("there are no runs yet: gymlab train CartPole-v1")
 
 
-async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
+async def _inspect(site: Site, workers: PageWorkers, run_id: str) -> None:
     ui.add_css(STYLE)
     try:
         root = site.run(run_id).root
-        token, inspector = desk.take(lambda: Inspector(root))
+        token, inspector = workers.take(lambda: InspectorClient(root))
     except GymlabError as error:
         ui.label(str(error))
         return
-    ui.context.client.on_delete(lambda: desk.end(token))
+    ui.context.client.on_delete(lambda: workers.end(token))
     waiting = ui.row().classes("items-center gap-2")
     with waiting:
         ui.spinner()
         ui.label("loading the policy and its environment …")
-    looking = Looking(inspector, token, run_id)
+    state = InspectorState(inspector, token, run_id)
     content = ui.column().classes("w-full gap-3")
     await ui.context.client.connected()
     try:
-        looking.facts = await asyncio.wrap_future(inspector.facts)
+        state.facts = await asyncio.wrap_future(inspector.facts)
     except (GymlabError, asyncio.CancelledError) as error:
         waiting.clear()
         with waiting:
@@ -83,45 +83,45 @@ async def _inspect(site: Site, desk: Desk, run_id: str) -> None:
         return
     waiting.delete()
     with content:
-        if not looking.facts["checkpoints"]:
+        if not state.facts["checkpoints"]:
             ui.label("this run has no checkpoint yet: there is no policy to look at")
             return
-        asking = _build(looking)
-        await asking.run()
+        form = _build(state)
+        await form.run()
 
 
-def _build(looking: Looking) -> Asking:
+def _build(state: InspectorState) -> EpisodeForm:
     """All parts, from top to bottom."""
     with ui.row().classes("w-full items-center gap-3"):
-        ui.link(f"{looking.facts['recipe']}", f"/run/{looking.run_id}")
-        Summary(looking)
-    asking = Asking(looking)
+        ui.link(f"{state.facts['recipe']}", f"/run/{state.run_id}")
+        EpisodeSummary(state)
+    form = EpisodeForm(state)
     with ui.row().classes("w-full items-stretch gap-3"):
-        Pictures(looking)
-        Observation(looking)
-        Decision(looking)
-        Outcome(looking)
-    Transport(looking)
-    TimeLine(looking)
+        PicturesCard(state)
+        ObservationCard(state)
+        ActionCard(state)
+        RewardCard(state)
+    PlaybackControls(state)
+    Timeline(state)
     with ui.row().classes("w-full items-stretch gap-3"):
-        EditedObservation(looking)
-        ForcedAction(looking, asking)
-        Mattering(looking)
-    _take_away(looking)
-    return asking
+        EditedObservationCard(state)
+        ForcedActionCard(state, form)
+        AttributionCard(state)
+    _build_exports(state)
+    return form
 
 
-def _take_away(looking: Looking) -> None:
+def _build_exports(state: InspectorState) -> None:
     """The episode as CSV, and as text for a reviewer."""
 
     def download() -> None:
-        if looking.table is not None:
-            name = f"{looking.run_id}-{looking.table.checkpoint}-seed{looking.table.seed}.csv"
-            ui.download.content(looking.inspector.csv(looking.table.name), name)
+        if state.table is not None:
+            name = f"{state.run_id}-{state.table.checkpoint}-seed{state.table.seed}.csv"
+            ui.download.content(state.inspector.csv(state.table.name), name)
 
     def text() -> str:
-        names = [part["name"] for part in looking.facts["components"]]
-        return "" if looking.table is None else f"run: {looking.run_id}\n{episode_text(looking.table, names)}"
+        names = [part["name"] for part in state.facts["components"]]
+        return "" if state.table is None else f"run: {state.run_id}\n{episode_text(state.table, names)}"
 
     async def show() -> None:
         review = Review("episode", lambda: episode_bundle(text()))

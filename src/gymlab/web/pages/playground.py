@@ -8,8 +8,8 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.frame import frame
-from gymlab.web.inspect.worker_limit import desk_of
-from gymlab.web.playground.controls import Lesson
+from gymlab.web.inspect.worker_limit import page_workers
+from gymlab.web.playground.controls import PlaygroundControls
 from gymlab.web.site import Site
 from gymlab.web.workers.playground_client import Playground
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 def register(site: Site, front: FastAPI) -> None:
     """`/playground`: a process of its own for every visitor."""
-    desk = desk_of(front)
+    workers = page_workers(front)
     site.add_link("Playground", "/playground", "sports_esports")
 
     @ui.page("/playground")
     async def playground() -> None:
         with frame(site, "Playground"):
             try:
-                token, worker = desk.take(Playground)
+                token, worker = workers.take(Playground)
             except GymlabError as error:
                 ui.label(str(error))
                 return
-            ui.context.client.on_delete(lambda: desk.end(token))
-            lesson = Lesson(worker, token)
+            ui.context.client.on_delete(lambda: workers.end(token))
+            controls = PlaygroundControls(worker, token)
             await ui.context.client.connected()
-            await lesson.start()
+            await controls.start()

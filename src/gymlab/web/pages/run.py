@@ -10,8 +10,8 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.web.frame import frame
-from gymlab.web.head import RunHead
-from gymlab.web.panels import Panel
+from gymlab.web.head import RunHeader
+from gymlab.web.panels import RunPanel
 from gymlab.web.panels.alerts import AlertsPanel
 from gymlab.web.panels.distributions import DistributionsPanel
 from gymlab.web.panels.metrics import MetricsPanel
@@ -22,14 +22,14 @@ from gymlab.web.panels.state import StatePanel
 from gymlab.web.panels.texts import LogPanel, ReportPanel
 from gymlab.web.series import metrics_stamp
 from gymlab.web.site import Site
-from gymlab.web.view import RunView
+from gymlab.web.view import LiveRun
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_LOOK_SECONDS = 0.3
-_RECHECK = 15  # looks: a killed run changes no file
-PANELS: dict[str, Callable[[RunView], Panel]] = {
+_POLL_SECONDS = 0.3
+_RECHECK_POLLS = 15  # polls: a killed run changes no file
+PANELS: dict[str, Callable[[LiveRun], RunPanel]] = {
     "Charts": MetricsPanel,
     "Histograms": DistributionsPanel,
     "Alerts": AlertsPanel,
@@ -54,7 +54,7 @@ def register(site: Site, front: FastAPI) -> None:
             with frame(site, "No such run"):
                 ui.label(str(error)[:300])
             return
-        view = RunView(paths, site.series.of(paths))
+        view = LiveRun(paths, site.series.of(paths))
         with frame(site, paths.run_id):
             await RunPage(view).build(tab if tab in PANELS else "Charts")
 
@@ -62,13 +62,13 @@ def register(site: Site, front: FastAPI) -> None:
 class RunPage:
     """The tabs, and the timer that brings the one in sight up to date."""
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
-        self._head = RunHead(view)
-        self._panels: dict[str, Panel] = {}
+        self._head = RunHeader(view)
+        self._panels: dict[str, RunPanel] = {}
         self._places: dict[str, ui.tab_panel] = {}
         self._seen: dict[str, Any] = {}
-        self._looks = 0
+        self._polls = 0
         self._busy = False
 
     async def build(self, first: str) -> None:
@@ -84,12 +84,12 @@ class RunPage:
         with ui.tab_panels(tabs, value=first, animated=False, keep_alive=True).classes("w-full bg-transparent"):
             for name in PANELS:
                 self._places[name] = ui.tab_panel(name).classes("p-0")
-        ui.timer(_LOOK_SECONDS, self._look)
+        ui.timer(_POLL_SECONDS, self._poll)
 
     async def _turned(self) -> None:
-        await self._look()
+        await self._poll()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         if self._busy:
             return
         self._busy = True
@@ -99,9 +99,9 @@ class RunPage:
             self._busy = False
 
     async def _show(self, name: str) -> None:
-        self._looks += 1
+        self._polls += 1
         now = self._view.stamp(), metrics_stamp(self._view.paths)
-        if self._seen.get("head") != now or self._looks % _RECHECK == 0:
+        if self._seen.get("head") != now or self._polls % _RECHECK_POLLS == 0:
             self._seen["head"] = now
             self._head.refresh()
         if name in PANELS and name not in self._panels:

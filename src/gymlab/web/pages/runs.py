@@ -9,14 +9,14 @@ from nicegui import ui
 
 from gymlab.web.frame import frame
 from gymlab.web.runs_table import Row, RunsTable, by_recipe
-from gymlab.web.selection import Selection
+from gymlab.web.selection import SelectedRuns
 from gymlab.web.site import Site
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_LOOK_SECONDS = 1.0
-_RECHECK = 5  # looks: a killed run changes no file
+_POLL_SECONDS = 1.0
+_RECHECK_POLLS = 5  # polls: a killed run changes no file
 _NUMBER = (
     "p => p.value == null ? '' : Math.abs(p.value) >= 1e6 ? (p.value / 1e6).toPrecision(4) + 'M' "
     ": String(+(+p.value).toFixed(2))"
@@ -91,7 +91,7 @@ class RunsPage:
         self._table = table
         self._rows = rows
         self._stamp = table.stamp()
-        self._looks = 0
+        self._polls = 0
 
     def build(self) -> None:
         with ui.row().classes("items-center w-full gap-2"):
@@ -100,7 +100,7 @@ class RunsPage:
             )
             self._grouped = ui.switch("Group by recipe", on_change=self._regroup)
             ui.space()
-            self._selection = Selection(self._site, self._refresh)
+            self._selection = SelectedRuns(self._site, self._refresh)
         self._grid = self._make_grid(_COLUMNS, self._rows)
         self._grid.on("rowDoubleClicked", self._open, ["data"])
         self._grid.on("cellClicked", self._clicked, ["colDef.field", "data"])
@@ -109,7 +109,7 @@ class RunsPage:
         self._groups.set_visibility(False)
         self._empty = ui.label(f"No runs in {self._site.runs_dir} yet: gymlab train CartPole-v1").classes("gl-faint")
         self._empty.set_visibility(not self._rows)
-        ui.timer(_LOOK_SECONDS, self._look)
+        ui.timer(_POLL_SECONDS, self._poll)
 
     def _make_grid(self, columns: list[dict[str, Any]], rows: list[Row]) -> ui.aggrid:
         of_runs = columns is _COLUMNS
@@ -124,9 +124,9 @@ class RunsPage:
         grid = ui.aggrid(options, auto_size_columns=False)
         return grid.classes("w-full").style("height: calc(100vh - 165px); min-height: 320px")
 
-    async def _look(self) -> None:
-        self._looks += 1
-        if self._table.stamp() != self._stamp or self._looks % _RECHECK == 0:
+    async def _poll(self) -> None:
+        self._polls += 1
+        if self._table.stamp() != self._stamp or self._polls % _RECHECK_POLLS == 0:
             await self._refresh()
 
     async def _refresh(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Panel(Protocol):
+class RunPanel(Protocol):
     """A tab of a run's page."""
 
     def build(self) -> None:

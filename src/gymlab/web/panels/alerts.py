@@ -6,13 +6,13 @@ from nicegui import ui
 
 from gymlab.alerts.alert import Alert
 from gymlab.web.charts import Mark, time_line
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 COLORS = {"error": "negative", "warning": "warning", "info": "info"}
 
 
 class AlertsPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._shown: list[Alert] | None = None
 

@@ -13,14 +13,14 @@ from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.web.charts import heat_map
 from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.series import Stamp, metrics_stamp
-from gymlab.web.view import RunView
+from gymlab.web.view import LiveRun
 
 _FIRST = ("roll/actions/hist", "roll/return_hist", "opt/logits_hist", "opt/update_hist/policy_trunk")
 _MOST = 8
 
 
 class DistributionsPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._seen: Stamp = ()
         self._chosen: list[str] = []

@@ -14,7 +14,7 @@ from gymlab.runs.metrics_reader import AXES
 from gymlab.web.charts import Look, Mark, Plot, line_chart
 from gymlab.web.drawing import draw, empty_chart, text_of
 from gymlab.web.panels.plots import COMPOSITES, parts_of, plot_of
-from gymlab.web.view import RunView
+from gymlab.web.view import LiveRun
 
 _OPEN = ("roll", "eval", "opt")
 _ALWAYS = ("opt/kl_stop_fraction",)  # no headline, but what the KL limit does must be seen
@@ -22,7 +22,7 @@ _MOST_CHARTS = 60
 
 
 class MetricsPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._look = Look()
         self._scaled = True

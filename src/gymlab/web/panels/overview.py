@@ -15,11 +15,11 @@ from gymlab.runs.films import scan
 from gymlab.web.charts import bars
 from gymlab.web.selection import copy, reproduce
 from gymlab.web.series import Stamp
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 
 class OverviewPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._films: Stamp | None = None
 
@@ -92,10 +92,9 @@ class OverviewPanel:
         with self._videos:
             for clip in clips:
                 with ui.column().classes("gl-card gap-1"):
-                    told = plain_text(clip.about.get("return"), 40)
-                    ui.label(
-                        f"{', '.join(clip.kinds)} · {format_count(clip.env_steps)} env_steps · return {told}"[:200]
-                    )
+                    kinds = ", ".join(clip.kinds)
+                    episode_return = plain_text(clip.about.get("return"), 40)
+                    ui.label(f"{kinds} · {format_count(clip.env_steps)} env_steps · return {episode_return}"[:200])
                     ui.video(f"/files/{paths.run_id}/videos/{clip.path.name}").props("preload=metadata").classes(
                         "w-full"
                     )

@@ -6,7 +6,7 @@ from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import UNBOUNDED
 from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.web.charts import Look, Plot
-from gymlab.web.view import RunView
+from gymlab.web.view import LiveRun
 
 _EVALUATION = tuple(f"eval/{mode}_{part}" for mode in ("greedy", "sampled") for part in ("mean", "low", "high"))
 _SCALED = ("opt/loss/policy_scaled", "opt/loss/value_scaled", "opt/loss/entropy_scaled")
@@ -22,7 +22,7 @@ def parts_of(name: str) -> tuple[str, ...]:
     return next((parts for title, parts in COMPOSITES.values() if title == name), (name,))
 
 
-def plot_of(view: RunView, name: str, look: Look, *, scaled: bool) -> Plot:
+def plot_of(view: LiveRun, name: str, look: Look, *, scaled: bool) -> Plot:
     """What a chart shows of a run."""
     if name == EVALUATION:
         return _evaluation(view, look)
@@ -35,7 +35,7 @@ def plot_of(view: RunView, name: str, look: Look, *, scaled: bool) -> Plot:
     return Plot(name, {name: trace} if len(trace.x) else {}, limits, goal)
 
 
-def _evaluation(view: RunView, look: Look) -> Plot:
+def _evaluation(view: LiveRun, look: Look) -> Plot:
     lines: dict[str, Curve] = {}
     for mode in ("greedy", "sampled"):
         mean, low, high = (view.series.trace(f"eval/{mode}_{part}", look.axis) for part in ("mean", "low", "high"))
@@ -45,7 +45,7 @@ def _evaluation(view: RunView, look: Look) -> Plot:
     return Plot(EVALUATION, lines, view.limits().get("eval/greedy_mean", UNBOUNDED), view.goal)
 
 
-def _losses(view: RunView, look: Look, *, scaled: bool) -> Plot:
+def _losses(view: LiveRun, look: Look, *, scaled: bool) -> Plot:
     """The parts of what is minimised: as they add up, or each by itself before coefficients."""
     lines = {}
     for name in _SCALED if scaled else _RAW:

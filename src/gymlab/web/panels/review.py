@@ -10,8 +10,8 @@ from nicegui import ui
 from gymlab.core.errors import GymlabError
 from gymlab.web.llm_endpoint import configured, stream
 from gymlab.web.run_prompt import run_bundle
-from gymlab.web.selection import copy, told
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.selection import copy, show_errors
+from gymlab.web.view import LiveRun, plain_text
 
 
 class Review:
@@ -47,7 +47,7 @@ class Review:
 
     async def _explain(self) -> None:
         await self._make()
-        with told():
+        with show_errors():
             endpoint = configured()
             if endpoint is None:
                 ui.notify("No model is configured: copy the text instead. docs/web.md says how to name one.")
@@ -65,7 +65,7 @@ class Review:
 class ReviewPanel(Review):
     """Of a run."""
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         super().__init__("run", lambda: run_bundle(view))
 
 

@@ -12,7 +12,7 @@ from gymlab.reports.report import report_json
 from gymlab.reports.sections import changed_settings
 from gymlab.runs.status import read_record
 from gymlab.web.actions import recipe_settings
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "key", "label": "setting", "field": "key", "align": "left", "sortable": True},
@@ -23,7 +23,7 @@ _COLUMNS: list[dict[str, Any]] = [
 
 
 class SettingsPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._built = False
 
@@ -72,7 +72,7 @@ class SettingsPanel:
                 ui.label(f"changed: {key}: {before} → {after}").classes("gl-faint")
 
 
-def settings_rows(view: RunView) -> list[dict[str, str]]:
+def settings_rows(view: LiveRun) -> list[dict[str, str]]:
     """All settings; those that differ from the default first, with it."""
     changed = _changed(view)
     ranked = sorted(view.settings.items(), key=lambda pair: pair[0] not in changed)
@@ -90,7 +90,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _changed(view: RunView) -> Mapping[str, Any]:
+def _changed(view: LiveRun) -> Mapping[str, Any]:
     """The defaults of what is not at its default: as the run's report has them, for an algorithm's own are known only
     to those who import it, and with it JAX.
     """

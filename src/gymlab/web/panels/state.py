@@ -15,9 +15,9 @@ from gymlab.metrics.catalogue import ordered, written
 from gymlab.runs import steering
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
-from gymlab.web.selection import told
+from gymlab.web.selection import show_errors
 from gymlab.web.series import Stamp, metrics_stamp, stamp
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 _MOST_TENSORS = 200
 _WISHES: dict[steering.Wish, tuple[str, str]] = {
@@ -37,7 +37,7 @@ _TENSORS: list[dict[str, Any]] = [
 
 
 class StatePanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._seen: tuple[Stamp, Stamp] = ((), ())
         self._buttons: dict[steering.Wish, ui.button] = {}
@@ -48,7 +48,7 @@ class StatePanel:
                 self._buttons[wish] = ui.button(title, icon=icon, on_click=partial(self._ask, wish)).props(
                     "dense outline no-caps"
                 )
-            self._told = ui.label().classes("gl-faint")
+            self._training_label = ui.label().classes("gl-faint")
         with ui.element("div").classes("gl-charts w-full"), ui.column().classes("gl-card gap-1"):
             ui.label("Last rollout, update and gradients").classes("font-semibold")
             self._search = ui.input(placeholder="Filter", value="norm").props(
@@ -64,7 +64,7 @@ class StatePanel:
             self._tensors.props("dense flat hide-bottom")
 
     def _ask(self, wish: steering.Wish) -> None:
-        with told():
+        with show_errors():
             steering.ask(self._view.paths, wish)
 
     async def refresh(self) -> None:
@@ -75,7 +75,7 @@ class StatePanel:
             fits = {"pause": not paused, "go_on": paused}.get(wish, True)
             button.set_enabled(running and fits)
         at = steering.told(view.paths).get("updates")
-        self._told.set_text(
+        self._training_label.set_text(
             f"paused after update {at}" if running and paused else "training" if running else "not running"
         )
         metrics = metrics_stamp(view.paths)

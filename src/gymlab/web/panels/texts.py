@@ -10,14 +10,14 @@ from gymlab.core.errors import GymlabError
 from gymlab.runs import files
 from gymlab.runs.logs import tail
 from gymlab.web.series import Stamp, stamp
-from gymlab.web.view import RunView, plain_text
+from gymlab.web.view import LiveRun, plain_text
 
 _LINES = 200
 _LONGEST_REPORT = 200_000
 
 
 class LogPanel:
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._seen: Stamp = ()
 
@@ -38,7 +38,7 @@ class LogPanel:
 class ReportPanel:
     """As text: it holds what a run says of itself, and that is never made into a page's own markup."""
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: LiveRun) -> None:
         self._view = view
 
     def build(self) -> None:

@@ -13,7 +13,7 @@ from nicegui import events, ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.playground.chart import LiveChart
-from gymlab.web.playground.film import Film
+from gymlab.web.playground.film import EpisodeFilm
 from gymlab.web.workers.playground_client import Playground
 from gymlab.web.workers.playground_games import GAMES
 from gymlab.web.workers.playground_sliders import Slider, sliders
@@ -21,12 +21,12 @@ from gymlab.web.workers.playground_sliders import Slider, sliders
 _REFRESH_SECONDS = 0.5
 
 
-class Lesson:
-    """The page's state: what the worker told since the last look is in `_told`."""
+class PlaygroundControls:
+    """The page's state: what the worker report since the last look is in `_reports`."""
 
     def __init__(self, worker: Playground, token: str) -> None:
         self._worker = worker
-        self._told: deque[Mapping[str, Any]] = deque()
+        self._reports: deque[Mapping[str, Any]] = deque()
         self._running: Future[None] | None = None
         self._env_steps = 0
         self._values: Mapping[str, float] = {}  # of the last update shown
@@ -46,7 +46,7 @@ class Lesson:
                     "entropy": LiveChart("entropy: how undecided the policy is", "#59a14f"),
                     "moved": LiveChart("how far the weights moved", "#af7aa1"),
                 }
-            Film(worker, token, lambda: int(self._seed.value or 0))
+            EpisodeFilm(worker, token, lambda: int(self._seed.value or 0))
         ui.timer(_REFRESH_SECONDS, self._refresh)
 
     async def start(self) -> None:
@@ -59,7 +59,7 @@ class Lesson:
         except GymlabError as error:
             self._status.set_text(str(error))
             return
-        self._told.clear()
+        self._reports.clear()
         self._env_steps = 0
         self._values = answer["values"]
         for chart in self._charts.values():
@@ -91,7 +91,7 @@ class Lesson:
     def toggle(self) -> None:
         """Train or pause."""
         if self._running is None:
-            self._running = self._worker.run(self._told.append)
+            self._running = self._worker.run(self._reports.append)
             if not self._env_steps:
                 self._status.set_text("compiling the first update …")
             self._set_running(True)
@@ -109,11 +109,11 @@ class Lesson:
         if self._running is not None and self._running.done() and (error := self._running.exception()):
             self._status.set_text(f"{error} (Reset begins anew)")
             self._set_running(False)
-        if not self._told:
+        if not self._reports:
             return
         last: Mapping[str, Any] = {}
-        while self._told:
-            last = self._told.popleft()
+        while self._reports:
+            last = self._reports.popleft()
             self._mark_changes(last)
             for steps, returned, _, entropy, *_ in last["rows"]:
                 self._charts["return"].add(steps, returned)
@@ -127,13 +127,13 @@ class Lesson:
             f"weights moved {last['moved']:.3g} · programs compiled {last['compilations']}"
         )
 
-    def _mark_changes(self, told: Mapping[str, Any]) -> None:
+    def _mark_changes(self, report: Mapping[str, Any]) -> None:
         """A line where a number was first another one: at the update that heeded it."""
-        changed = [f"{n} {x:.3g}" for n, x in told["values"].items() if self._values.get(n, x) != x]
-        self._values = told["values"]
+        changed = [f"{n} {x:.3g}" for n, x in report["values"].items() if self._values.get(n, x) != x]
+        self._values = report["values"]
         if changed:
             for chart in self._charts.values():
-                chart.mark(told["rows"][0][0], ", ".join(changed))
+                chart.mark(report["rows"][0][0], ", ".join(changed))
 
 
 def _shown(value: float | None) -> str:

@@ -13,7 +13,7 @@ from gymlab.web.workers.playground_client import Playground
 _PICTURES_PER_SECOND = 20
 
 
-class Film:
+class EpisodeFilm:
     def __init__(self, worker: Playground, token: str, seed: Callable[[], int]) -> None:
         self._worker = worker
         self._token = token
@@ -24,24 +24,24 @@ class Film:
             self._button = ui.button("Watch an episode", icon="visibility", on_click=self._watch)
             self._button.props("dense no-caps flat")
             self._picture = ui.element("img").props('alt="the policy at play"').style("max-width: 100%")
-            self._told = ui.label("the policy as it is now, in the real environment").classes("gl-faint")
-            self._told.props("data-part=film")
+            self._caption = ui.label("the policy as it is now, in the real environment").classes("gl-faint")
+            self._caption.props("data-part=film")
         self._picture.set_visibility(False)
         self._timer = ui.timer(1 / _PICTURES_PER_SECOND, self._turn, active=False)
 
     async def _watch(self) -> None:
         self._button.disable()
         try:
-            told = await asyncio.wrap_future(self._worker.episode(self._seed()))
+            answer = await asyncio.wrap_future(self._worker.episode(self._seed()))
         except GymlabError as error:
-            self._told.set_text(str(error))
+            self._caption.set_text(str(error))
             return
         finally:
             self._button.enable()
-        self._files = told["files"]
+        self._files = answer["files"]
         self._place = 0
         pictures = "" if self._files else "; it draws no pictures"
-        self._told.set_text(f"return {told['return']:.4g} in {told['length']} steps{pictures}")
+        self._caption.set_text(f"return {answer['return']:.4g} in {answer['length']} steps{pictures}")
         self._picture.set_visibility(bool(self._files))
         self._timer.active = bool(self._files)
 

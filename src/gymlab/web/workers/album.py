@@ -14,7 +14,7 @@ from gymlab.web.workers.grid import grid, tiles
 from gymlab.web.workers.png import png
 
 
-class Album:
+class PictureFolder:
     """Writes `<name>-env-<step>.png` and `<name>-seen-<step>.png`."""
 
     def __init__(self, folder: Path, name: str, space: Any, stack: int) -> None:

@@ -12,7 +12,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.process.parent_watch import ParentPipe, ignore_signals
 
 
-class Line:
+class RequestChannel:
     """To be made first of all in a worker: what envs print must not end up among the answers."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Line:
             self.say(id=number, error=str(error))
         except Exception as error:
             traceback.print_exc()
-            self.say(id=number, error=told(error))
+            self.say(id=number, error=format_fault(error))
         else:
             self.say(id=number, answer=found)
 
@@ -47,7 +47,7 @@ class Line:
             self.asked.put(message)
 
 
-def told(error: Exception) -> str:
+def format_fault(error: Exception) -> str:
     """A fault on one line, with its place."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"

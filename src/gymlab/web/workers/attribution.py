@@ -30,11 +30,13 @@ class Attribution(NamedTuple):
 class Attributor:
     """Compiled once per session."""
 
-    def __init__(self, stage: PolicyPlayer) -> None:
-        network = getattr(stage.agent.algorithm, "network", None)
+    def __init__(self, player: PolicyPlayer) -> None:
+        network = getattr(player.agent.algorithm, "network", None)
         if network is None:
-            raise UserError(f"{stage.recipe.algorithm.name} is not an actor-critic algorithm: it has no gradients here")
-        self._gradients = jax.jit(_gradients_of(stage, network), static_argnums=0)
+            raise UserError(
+                f"{player.recipe.algorithm.name} is not an actor-critic algorithm: it has no gradients here"
+            )
+        self._gradients = jax.jit(_gradients_of(player, network), static_argnums=0)
 
     def __call__(self, policy: Policy, observation: Tree, mask: Array | None, choice: Array) -> Attribution:
         """For one observation and one action, as the policy gives it."""
@@ -42,17 +44,17 @@ class Attributor:
         smooth = tuple(_is_smooth(np.asarray(leaf)) for leaf in leaves)
         if not any(smooth):
             raise UserError("an observation made of choices alone has no gradient: edit it instead")
-        given = [
+        leaves_in = [
             np.asarray(leaf, np.float32) if ok else np.asarray(leaf) for leaf, ok in zip(leaves, smooth, strict=True)
         ]
-        numbers = [leaf for leaf, ok in zip(given, smooth, strict=True) if ok]
-        both = self._gradients((shape, smooth), policy, numbers, given, mask, np.asarray(choice))
+        numbers = [leaf for leaf, ok in zip(leaves_in, smooth, strict=True) if ok]
+        both = self._gradients((shape, smooth), policy, numbers, leaves_in, mask, np.asarray(choice))
 
-        def told(gradients: list[Array]) -> Tree:
+        def to_tree(gradients: list[Array]) -> Tree:
             found = iter(gradients)
             return jax.tree.unflatten(shape, [np.asarray(next(found)) if ok else None for ok in smooth])
 
-        return Attribution(*map(told, both))
+        return Attribution(*map(to_tree, both))
 
 
 def _is_smooth(leaf: np.ndarray) -> bool:
@@ -60,18 +62,18 @@ def _is_smooth(leaf: np.ndarray) -> bool:
     return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
 
 
-def _gradients_of(stage: PolicyPlayer, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
+def _gradients_of(player: PolicyPlayer, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
     def gradients(
-        static: Any, policy: Policy, numbers: list[Array], given: list[Array], mask: Array | None, choice: Array
+        static: Any, policy: Policy, numbers: list[Array], leaves_in: list[Array], mask: Array | None, choice: Array
     ) -> tuple[list[Array], list[Array]]:
         shape, smooth = static
 
         def outputs(numbers: list[Array]) -> tuple[Array, Array]:
             found = iter(numbers)
-            leaves = [next(found) if ok else leaf for leaf, ok in zip(given, smooth, strict=True)]
+            leaves = [next(found) if ok else leaf for leaf, ok in zip(leaves_in, smooth, strict=True)]
             obs = jax.tree.unflatten(shape, [jnp.asarray(leaf)[None] for leaf in leaves])
             obs = obs if mask is None else Masked(obs, jnp.asarray(mask)[None])
-            seen = stage.agent.normalising.observe(policy.normaliser, obs)
+            seen = player.agent.normalising.observe(policy.normaliser, obs)
             chosen, value = network(policy.weights).both(seen)
             leaning = chosen.mean.sum() if isinstance(chosen, Gaussian) else chosen.log_prob(choice[None])[0]
             return leaning, value[0]

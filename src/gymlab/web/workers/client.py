@@ -15,12 +15,12 @@ from typing import Any
 
 from gymlab.core.errors import GymlabError, RunError
 from gymlab.process.child import start_worker
-from gymlab.web.workers.step_table import Asked, Table
+from gymlab.web.workers.step_table import EpisodeRequest, EpisodeTable
 
 OnProgress = Callable[[Mapping[str, Any]], None]  # called from a thread
 
 
-class Questions:
+class WorkerClient:
     """A child process that answers numbered lines."""
 
     def __init__(self, module: str) -> None:
@@ -56,20 +56,20 @@ class Questions:
         if line is None:
             self._end_all()
             return
-        told = json.loads(line)
+        message = json.loads(line)
         with self._lock:
-            found, on_progress = self._open.get(told["id"], (None, None))
-            if "progress" not in told:
-                self._open.pop(told["id"], None)
+            found, on_progress = self._open.get(message["id"], (None, None))
+            if "progress" not in message:
+                self._open.pop(message["id"], None)
         if found is None:
             return
-        if "progress" in told:
+        if "progress" in message:
             if on_progress is not None:
-                on_progress(told["progress"])
-        elif "error" in told:
-            found.set_exception(GymlabError(told["error"]))
+                on_progress(message["progress"])
+        elif "error" in message:
+            found.set_exception(GymlabError(message["error"]))
         else:
-            found.set_result(told["answer"])
+            found.set_result(message["answer"])
 
     def _end_all(self) -> None:
         with self._lock:
@@ -84,17 +84,17 @@ class Questions:
                 found.set_exception(RunError(f"the process beside the page has died: {words}"))
 
 
-class Inspector:
+class InspectorClient:
     """One run's worker and its folder of pictures. Everything returns at once; answers are futures."""
 
     def __init__(self, run: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
-        self._questions = Questions("gymlab.web.workers.inspector_worker")
+        self._questions = WorkerClient("gymlab.web.workers.inspector_worker")
         self._names = (f"e{number}" for number in itertools.count())
         self.facts: Future[Mapping[str, Any]] = self._questions.ask("open", run=str(run), folder=str(self.folder))
 
-    def episode(self, asked: Asked, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
-        """Play an episode; `table_of` makes a table of the answer."""
+    def episode(self, asked: EpisodeRequest, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
+        """Play an episode; `episode_table` makes a table of the answer."""
         return self._questions.ask("episode", on_progress, name=next(self._names), **asdict(asked))
 
     def cancel(self, asked: Future[Any]) -> None:
@@ -118,5 +118,5 @@ class Inspector:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def table_of(answer: Mapping[str, Any]) -> Table:
-    return Table(**{name: answer[name] for name in ("rows", "ended", "checkpoint", "seed", "sampled", "name")})
+def episode_table(answer: Mapping[str, Any]) -> EpisodeTable:
+    return EpisodeTable(**{name: answer[name] for name in ("rows", "ended", "checkpoint", "seed", "sampled", "name")})

@@ -17,20 +17,20 @@ from gymlab.session.predictor import batched
 from gymlab.training.state import Policy
 
 
-def what_if(stage: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
+def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
     """The greedy action for an observation as the policy gets it (JSON or arrays), and what it is chosen by."""
-    obs, _ = batched(stage.spaces.observation, as_arrays(stage.spaces.observation, observation))
+    obs, _ = batched(player.spaces.observation, as_arrays(player.spaces.observation, observation))
     if mask is not None:
         obs = Masked(obs, np.asarray(mask, bool)[None])
-    actor = stage.actor
+    actor = player.actor
     fresh = np.ones(1, bool)
     key = run_key(0)
     decision, outlook = actor.choose(policy, obs, actor.first_carry, fresh, key, 0, greedy=True)
-    action = to_env_action(stage.spaces.action, decision.action[:1])[0]
+    action = to_env_action(player.spaces.action, decision.action[:1])[0]
     choice = decision.action[0]
     return {
         "action": to_json(np.asarray(action)),
-        "label": action_label(choice if choice.ndim == 0 else np.asarray(action), stage.labels),
+        "label": action_label(choice if choice.ndim == 0 else np.asarray(action), player.labels),
         "probabilities": shortest_numbers(outlook["probabilities"][0]) if "probabilities" in outlook else [],
         "spread": {n: to_json(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
         "value": float(outlook["value"][0]) if "value" in outlook else None,

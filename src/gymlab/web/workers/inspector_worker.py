@@ -11,48 +11,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import UserError
-from gymlab.web.workers.answering import Line
-from gymlab.web.workers.step_table import Asked
+from gymlab.web.workers.answering import RequestChannel
+from gymlab.web.workers.step_table import EpisodeRequest
 
 if TYPE_CHECKING:
-    from gymlab.web.workers.policy_session import Session
+    from gymlab.web.workers.policy_session import InspectorSession
 
 _PROGRESS_SECONDS = 0.1
 
 
 def main() -> None:
     """Serve until the parent is gone."""
-    line = Line()
-    worker = Worker(line)
+    line = RequestChannel()
+    worker = InspectorWorker(line)
     while True:
         line.answer(worker, line.asked.get())
 
 
-class Worker:
+class InspectorWorker:
     """Answers questions about one run, one after the other."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: RequestChannel) -> None:
         self._line = line
-        self._session: Session | None = None
-        self._told = 0.0
+        self._session: InspectorSession | None = None
+        self._progress_sent = 0.0
 
     def ask_open(self, _: int, run: str, folder: str) -> dict[str, Any]:
         from gymlab.runs.paths import RunPaths
-        from gymlab.web.workers.policy_session import Session
+        from gymlab.web.workers.policy_session import InspectorSession
 
-        self._session = Session(RunPaths(Path(run)), Path(folder))
+        self._session = InspectorSession(RunPaths(Path(run)), Path(folder))
         return self._session.facts()
 
     def ask_episode(self, number: int, name: str, forced: dict[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
         def on_step(step: int, total: float) -> None:
             if number in self._line.cancelled:
                 raise UserError("stopped")
-            if time.monotonic() - self._told >= _PROGRESS_SECONDS:
-                self._told = time.monotonic()
+            if time.monotonic() - self._progress_sent >= _PROGRESS_SECONDS:
+                self._progress_sent = time.monotonic()
                 self._line.say(id=number, progress={"steps": step, "return": total})
 
-        wanted = Asked(**asked, forced={int(step): action for step, action in (forced or {}).items()})
-        return self._opened.episode(wanted, name, on_step)
+        request = EpisodeRequest(**asked, forced={int(step): action for step, action in (forced or {}).items()})
+        return self._opened.episode(request, name, on_step)
 
     def ask_forget(self, _: int, name: str) -> None:
         self._opened.forget(name)
@@ -64,7 +64,7 @@ class Worker:
         return self._opened.attribution(**where)
 
     @property
-    def _opened(self) -> Session:
+    def _opened(self) -> InspectorSession:
         assert self._session is not None, "open comes first"
         return self._session
 

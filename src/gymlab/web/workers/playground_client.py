@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gymlab.web.workers.client import OnProgress, Questions
+from gymlab.web.workers.client import OnProgress, WorkerClient
 
 
 class Playground:
@@ -17,7 +17,7 @@ class Playground:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-playground-"))
-        self._questions = Questions("gymlab.web.workers.playground_worker")
+        self._questions = WorkerClient("gymlab.web.workers.playground_worker")
 
     def start(self, game: str, seed: int) -> Future[Mapping[str, Any]]:
         """Anew, with first weights; the answer has the numbers that can be moved."""

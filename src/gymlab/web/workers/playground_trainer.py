@@ -21,7 +21,7 @@ SHOWN = ("roll/return_mean", "roll/length_mean", "opt/entropy", "opt/approx_kl",
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
-class Trainer:
+class PlaygroundTrainer:
     """One game. Numbers set take effect at the next update; none of them compiles anything anew."""
 
     def __init__(self, game: str, seed: int = 0) -> None:

@@ -12,20 +12,20 @@ import queue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymlab.web.workers.answering import Line, told
+from gymlab.web.workers.answering import RequestChannel, format_fault
 
 if TYPE_CHECKING:
-    from gymlab.web.workers.playground_trainer import Trainer
+    from gymlab.web.workers.playground_trainer import PlaygroundTrainer
 
 _MOST_STEPS = 300  # of an episode that is shown
 
 
 def main() -> None:
     """Serve until the parent is gone."""
-    line = Line()
+    line = RequestChannel()
     with contextlib.suppress(AttributeError, OSError):
         os.nice(5)  # behind the page that shows it
-    worker = Worker(line)
+    worker = PlaygroundWorker(line)
     while True:
         try:
             question = line.asked.get(block=not worker.running)
@@ -38,13 +38,13 @@ def main() -> None:
             line.answer(worker, question)
 
 
-class Worker:
+class PlaygroundWorker:
     """One game at a time."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: RequestChannel) -> None:
         self._line = line
-        self._trainer: Trainer | None = None
-        self._stage: Any = None
+        self._trainer: PlaygroundTrainer | None = None
+        self._player: Any = None
         self._number = 0  # of the question whose progress the training is
         self._shows = 0
         self.running = False
@@ -56,7 +56,7 @@ class Worker:
             self._line.say(id=self._number, progress=self._trainer.advance())
         except Exception as error:  # numbers gone bad are a lesson too: the page says so, and reset begins anew
             self.running = False
-            self._line.say(id=self._number, error=told(error))
+            self._line.say(id=self._number, error=format_fault(error))
 
     def run(self, number: int) -> None:
         """Train on until `pause`."""
@@ -68,11 +68,11 @@ class Worker:
             self.running = True
 
     def ask_start(self, number: int, game: str, seed: int) -> dict[str, Any]:
-        from gymlab.web.workers.playground_trainer import Trainer
+        from gymlab.web.workers.playground_trainer import PlaygroundTrainer
 
         self.ask_pause(number)
-        self._trainer = Trainer(game, seed)
-        self._stage = None
+        self._trainer = PlaygroundTrainer(game, seed)
+        self._player = None
         parts = self._trainer.parts
         return {"values": self._trainer.values, "n_envs": parts.recipe.n_envs, "n_steps": parts.recipe.n_steps}
 
@@ -89,21 +89,21 @@ class Worker:
         """The policy as it is now, in the real env, as pictures."""
         from gymlab.media.camera import Camera
         from gymlab.media.policy_player import EpisodeOptions
-        from gymlab.web.workers.album import Album
+        from gymlab.web.workers.album import PictureFolder
 
         assert self._trainer is not None
-        stage = self._opened()
+        player = self._opened()
         for shown in Path(folder).glob(f"e{self._shows}-*.png"):
             shown.unlink()
         self._shows += 1
-        album = Album(Path(folder), f"e{self._shows}", stage.spaces.observation, 1)
+        album = PictureFolder(Path(folder), f"e{self._shows}", player.spaces.observation, 1)
         files: list[str] = []
 
         def draw(moment: Any) -> None:
-            if isinstance(stage.env, Camera):
-                files.append(album.add_env(moment.step, stage.env.picture()))
+            if isinstance(player.env, Camera):
+                files.append(album.add_env(moment.step, player.env.picture()))
 
-        episode = stage.play(self._trainer.policy, EpisodeOptions(seed, max_steps=_MOST_STEPS), draw)
+        episode = player.play(self._trainer.policy, EpisodeOptions(seed, max_steps=_MOST_STEPS), draw)
         return {"files": files, "return": episode.total, "length": len(episode.rows)}
 
     def _opened(self) -> Any:
@@ -111,11 +111,11 @@ class Worker:
         from gymlab.media.policy_player import open_player
 
         assert self._trainer is not None
-        if self._stage is None:
+        if self._player is None:
             recipe = self._trainer.parts.recipe
             env = open_env(recipe)
-            self._stage = open_player(recipe, lambda _: env)
-        return self._stage
+            self._player = open_player(recipe, lambda _: env)
+        return self._player
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pictures as PNG bytes, with nothing but the standard library: the page needs no image package."""
+"""PNG encoder on the standard library alone: the page needs no image package."""
 
 from __future__ import annotations
 

@@ -20,17 +20,17 @@ from gymlab.media.record_episode import episode_options, record_options
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.checkpoints import Loaded, load_checkpoint, read_index, steps
 from gymlab.runs.paths import RunPaths
-from gymlab.web.workers.album import Album
+from gymlab.web.workers.album import PictureFolder
 from gymlab.web.workers.attribution import Attributor
 from gymlab.web.workers.components import components
 from gymlab.web.workers.edited_observation import what_if
 from gymlab.web.workers.grid import grid, heated
-from gymlab.web.workers.step_table import Asked
+from gymlab.web.workers.step_table import EpisodeRequest
 
 OnStep = Callable[[int, float], None]  # (steps so far, return so far); may raise to end it
 
 
-class Session:
+class InspectorSession:
     """One run. Episodes are made anew for every question about them; the last one asked for is kept."""
 
     def __init__(self, paths: RunPaths, folder: Path) -> None:
@@ -38,8 +38,8 @@ class Session:
         self._folder = folder
         self.recipe = read_run_recipe(paths.recipe)
         env = open_env(self.recipe)
-        self.stage = open_player(self.recipe, lambda _: env)
-        stacks = [part.k for part in self.stage.actor.transforms if isinstance(part, FrameStack)]
+        self.player = open_player(self.recipe, lambda _: env)
+        stacks = [part.k for part in self.player.actor.transforms if isinstance(part, FrameStack)]
         self._stack = int(stacks[0]) if len(stacks) == 1 else 1
         self._loaded: dict[str, Loaded] = {}
         self._episodes: dict[str, tuple[EpisodeTrace, str]] = {}  # by name, with the checkpoint
@@ -48,9 +48,9 @@ class Session:
     def facts(self) -> dict[str, Any]:
         """What a page must know before any episode."""
         settings = self.recipe.env
-        space = self.stage.spaces.observation
-        labels = settings.observations or _own_names(self.stage.env)
-        raw = self.stage.engine(0).spaces.observation
+        space = self.player.spaces.observation
+        labels = settings.observations or _own_names(self.player.env)
+        raw = self.player.engine(0).spaces.observation
         index = read_index(self._paths)
         return {
             "recipe": self.recipe.name,
@@ -60,13 +60,13 @@ class Session:
             "seed": self.recipe.eval.seed,
             "sampled": self.recipe.video.sampled,
             "max_steps": self.recipe.video.clip_steps,
-            "labels": list(self.stage.labels),
-            "actions": _actions(self.stage.spaces.action),
+            "labels": list(self.player.labels),
+            "actions": _actions(self.player.spaces.action),
             "components": [asdict(part) for part in components(space, labels, self._stack)],
-            "raw": [asdict(part) for part in components(raw, labels)] if self.stage.actor.transforms else [],
-            "gamma": self.stage.return_settings.gamma,
-            "lambda": self.stage.return_settings.lam,
-            "pictures": isinstance(self.stage.env, Camera),
+            "raw": [asdict(part) for part in components(raw, labels)] if self.player.actor.transforms else [],
+            "gamma": self.player.return_settings.gamma,
+            "lambda": self.player.return_settings.lam,
+            "pictures": isinstance(self.player.env, Camera),
         }
 
     def loaded(self, which: str) -> Loaded:
@@ -75,7 +75,7 @@ class Session:
             self._loaded = {which: found}  # one at a time: policies of pictures are large
         return self._loaded[which]
 
-    def episode(self, asked: Asked, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
+    def episode(self, asked: EpisodeRequest, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
         """Play it; pictures and the CSV go into the folder under this name."""
         loaded = self.loaded(asked.checkpoint)
         usual = record_options(self.recipe, loaded, "table")
@@ -85,14 +85,17 @@ class Session:
             greedy=usual.greedy if asked.sampled is None else not asked.sampled,
             max_steps=asked.max_steps or usual.max_steps,
         )
-        how = episode_options(self.stage, shot)._replace(forced=dict(asked.forced))
-        scene = _Scene(self.stage.env, Album(self._folder, name, self.stage.spaces.observation, self._stack), on_step)
-        episode = self.stage.play(self.stage.policy(loaded.policy), how, scene)
-        scene.end(episode)
+        how = episode_options(self.player, shot)._replace(forced=dict(asked.forced))
+        recorder = _PictureRecorder(self.player.env, self._pictures(name), on_step)
+        episode = self.player.play(self.player.policy(loaded.policy), how, recorder)
+        recorder.end(episode)
         self._episodes[name] = (episode, asked.checkpoint)
         (self._folder / f"{name}.csv").write_text(to_csv(episode.rows), encoding="utf-8")
         about = {"checkpoint": loaded.path.name, "seed": shot.seed, "sampled": not shot.greedy, "name": name}
-        return {"rows": [to_record(row) for row in episode.rows], "ended": episode.ended, **about, **scene.facts()}
+        return {"rows": [to_record(row) for row in episode.rows], "ended": episode.ended, **about, **recorder.facts()}
+
+    def _pictures(self, name: str) -> PictureFolder:
+        return PictureFolder(self._folder, name, self.player.spaces.observation, self._stack)
 
     def forget(self, name: str) -> None:
         """An episode nobody looks at any more, with its pictures."""
@@ -103,22 +106,22 @@ class Session:
     def what_if(self, name: str, step: int, observation: Any = None) -> dict[str, Any]:
         """What the policy says at a step of an episode, of the observation there or of another one."""
         row, policy = self._row(name, step)
-        return what_if(self.stage, policy, row.observation if observation is None else observation, row.mask)
+        return what_if(self.player, policy, row.observation if observation is None else observation, row.mask)
 
     def attribution(self, name: str, step: int) -> dict[str, Any]:
         """The gradients at a step: numbers by component, or a picture in which what mattered is red."""
         row, policy = self._row(name, step)
-        self._attributor = self._attributor or Attributor(self.stage)
+        self._attributor = self._attributor or Attributor(self.player)
         action: Any = np.asarray(row.action)
-        if isinstance(self.stage.spaces.action, spaces.Discrete):
-            action = action - int(self.stage.spaces.action.start)
+        if isinstance(self.player.spaces.action, spaces.Discrete):
+            action = action - int(self.player.spaces.action.start)
         found = self._attributor(policy, row.observation, row.mask, action)
-        album = Album(self._folder, name, self.stage.spaces.observation, self._stack)
-        told: dict[str, Any] = {"policy": to_json(found.policy), "value": to_json(found.value), "picture": ""}
+        album = self._pictures(name)
+        answer: dict[str, Any] = {"policy": to_json(found.policy), "value": to_json(found.value), "picture": ""}
         if album.shape is not None:
             drawn = grid(heated(album.tiles_of(row.observation), album.heat_of(found.policy)))
-            told["picture"] = album.write(f"heat-{step:05d}", drawn)
-        return told
+            answer["picture"] = album.write(f"heat-{step:05d}", drawn)
+        return answer
 
     def _row(self, name: str, step: int) -> tuple[Any, Any]:
         if name not in self._episodes:
@@ -126,10 +129,10 @@ class Session:
         episode, checkpoint = self._episodes[name]
         if not 0 <= step < len(episode.rows):
             raise UserError(f"step {step}: the episode has {len(episode.rows)} steps")
-        return episode.rows[step], self.stage.policy(self.loaded(checkpoint).policy)
+        return episode.rows[step], self.player.policy(self.loaded(checkpoint).policy)
 
     def close(self) -> None:
-        self.stage.close()
+        self.player.close()
 
 
 def _own_names(env: Any) -> tuple[str, ...]:
@@ -149,10 +152,10 @@ def _actions(space: Any) -> dict[str, Any]:
     return {"kind": "numbers", "size": int(np.prod(space.shape)), **bounds}
 
 
-class _Scene:
-    """Pictures of an episode while it is played."""
+class _PictureRecorder:
+    """Writes an episode's pictures while it is played."""
 
-    def __init__(self, env: Any, album: Album, on_step: OnStep) -> None:
+    def __init__(self, env: Any, album: PictureFolder, on_step: OnStep) -> None:
         self._env = env
         self._album = album
         self._on_step = on_step

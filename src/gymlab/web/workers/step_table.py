@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class EpisodeRequest:
     """Which episode of a run."""
 
     checkpoint: str = "best"
@@ -25,7 +25,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Table:
+class EpisodeTable:
     """One episode."""
 
     rows: Sequence[TraceRecord]
@@ -43,22 +43,22 @@ class Table:
         return [row[name] for row in self.rows]
 
 
-def lowest_value(table: Table) -> int | None:
+def lowest_value(table: EpisodeTable) -> int | None:
     """The step at which the policy expects least."""
     return _most(table, "value", lambda value: -value)
 
 
-def highest_surprise(table: Table) -> int | None:
+def highest_surprise(table: EpisodeTable) -> int | None:
     """The step that went most otherwise than expected, for better or worse."""
     return _most(table, "td_error", abs)
 
 
-def _most(table: Table, column: str, size: Any) -> int | None:
+def _most(table: EpisodeTable, column: str, size: Any) -> int | None:
     known = [(size(row[column]), -row["step"]) for row in table.rows if row[column] is not None]
     return -max(known)[1] if known else None
 
 
-def reward_events(table: Table) -> list[int]:
+def reward_events(table: EpisodeTable) -> list[int]:
     """Steps whose reward is not the usual one: where most pay the same, those that pay otherwise."""
     rewards = [row["reward"] for row in table.rows]
     if not rewards:
@@ -76,19 +76,19 @@ def next_event(events: Sequence[int], step: int) -> int | None:
     return next((event for event in events if event > step), events[0] if events else None)
 
 
-def episode_text(table: Table, names: Sequence[str] = (), most: int = 20) -> str:
+def episode_text(table: EpisodeTable, names: Sequence[str] = (), most: int = 20) -> str:
     """The episode in few words, for someone who reviews it: how it went, and the steps that stand out."""
     head = (
         f"episode: checkpoint {table.checkpoint}, seed {table.seed}, {'sampled' if table.sampled else 'greedy'}, "
         f"{len(table.rows)} steps, return {table.total:.6g}, ended: {table.ended}"
     )
     lines = [head, f"observation: {', '.join(names)}" if names else "", "steps that stand out:"]
-    chosen = _standing_out(table, most)
-    lines += [_told(table.rows[step]) for step in chosen]
+    chosen = _notable_steps(table, most)
+    lines += [_step_line(table.rows[step]) for step in chosen]
     return "\n".join(filter(None, lines))
 
 
-def _standing_out(table: Table, most: int) -> list[int]:
+def _notable_steps(table: EpisodeTable, most: int) -> list[int]:
     last = len(table.rows) - 1
     surprise = sorted(range(len(table.rows)), key=lambda step: -abs(table.rows[step]["td_error"] or 0.0))
     order = [0, last, lowest_value(table), highest_surprise(table), *reward_events(table)[:most], *surprise]
@@ -99,7 +99,7 @@ def _standing_out(table: Table, most: int) -> list[int]:
     return sorted(found)
 
 
-def _told(row: TraceRecord) -> str:
+def _step_line(row: TraceRecord) -> str:
     numbers = ("reward", "return_so_far", "value", "advantage", "td_error", "entropy", "probability")
-    told = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
-    return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(told)}"
+    parts = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
+    return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(parts)}"
