@@ -15,6 +15,7 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo
 
+from gymlab.alerts.explain import page as alerts_page
 from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.algorithms.settings import Positive, Share
 from gymlab.cli.main import app
@@ -34,7 +35,13 @@ POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
 def main(check: bool) -> int:
     """Write the pages, or only say which would change."""
     stale = []
-    pages = {"settings.md": settings_page, "cli.md": cli_page, "metrics.md": metrics_page, "mcp.md": mcp_page}
+    pages = {
+        "settings.md": settings_page,
+        "cli.md": cli_page,
+        "metrics.md": metrics_page,
+        "mcp.md": mcp_page,
+        "alerts.md": alerts_page,
+    }
     for name, text in {name: page() for name, page in pages.items()}.items():
         path = HERE / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

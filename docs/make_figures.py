@@ -1,7 +1,7 @@
-"""The figures and the sparklines of docs/reading-charts.md, from real runs: a healthy one and some that are sick.
+"""The figures and the sparklines of docs/reading-charts.md, from real runs: a healthy one and some that are faulty.
 
-Trains for a few minutes; writes docs/images/*.png and the lines between the page's marks. The sick recipes are those of
-benchmarks/sick/.
+Trains for a few minutes; writes docs/images/*.png and the lines between the page's marks. The faulty recipes are those
+of benchmarks/faulty_recipes/.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LINES = (
 
 def train(folder: Path, seed: int) -> dict[str, Path]:
     """Every run that is not in this folder yet."""
-    shutil.copytree(ROOT / "benchmarks" / "sick", folder / "recipes", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "benchmarks" / "faulty_recipes", folder / "recipes", dirs_exist_ok=True)
     ours = {name: value for name, value in os.environ.items() if name not in ("GYMLAB_RUNS", "GYMLAB_CONFIG")}
     for name, recipe in RUNS.items():
         if (folder / "runs" / name / "report.md").exists():

@@ -13,13 +13,13 @@ from gymlab.training.events import Feature, Measured, Started, Updated
 LENGTH = 8
 
 
-class Sick(gymnasium.Env):
-    """Episodes of eight steps with a seeded observation; `disease` says what is wrong."""
+class FaultyEnv(gymnasium.Env):
+    """Episodes of eight steps with a seeded observation; `fault` says what is wrong."""
 
-    def __init__(self, disease="none", length=LENGTH):
-        self.disease, self.length = disease, length
-        low, high = (0.0, 10.0) if disease == "off-centre" else (-1.0, 1.0)
-        continuous = disease in ("off-centre", "box")
+    def __init__(self, fault="none", length=LENGTH):
+        self.fault, self.length = fault, length
+        low, high = (0.0, 10.0) if fault == "off-centre" else (-1.0, 1.0)
+        continuous = fault in ("off-centre", "box")
         self.action_space = spaces.Box(low, high, (1,)) if continuous else spaces.Discrete(2)
         self.observation_space = spaces.Box(-1.0, 1.0, (3,))
         self._steps = 0  # of this env's whole life
@@ -33,25 +33,25 @@ class Sick(gymnasium.Env):
         self._t += 1
         self._steps += 1
         reward = self._reward(action)
-        if self.disease == "slow" and self._steps > 400:
+        if self.fault == "slow" and self._steps > 400:
             time.sleep(0.01)
         return self._observe(), reward, self._t >= self.length, False, {}
 
     def _reward(self, action):
-        if self.disease == "growing":
+        if self.fault == "growing":
             return float(1.02 ** min(self._steps, 1000))
-        if self.disease == "rare":
+        if self.fault == "rare":
             return 1e6 if self._steps % 300 == 299 else float(self.np_random.normal())
-        if self.disease == "alternate":
+        if self.fault == "alternate":
             changed, self._last = action != self._last, action
             return float(changed)
         return float(self.np_random.normal())
 
     def _observe(self):
-        if self.disease == "alternate":
+        if self.fault == "alternate":
             return np.zeros(3, np.float32)
         obs = self.np_random.uniform(-1, 1, 3).astype(np.float32)
-        return obs * 3 if self.disease == "outside" else obs
+        return obs * 3 if self.fault == "outside" else obs
 
 
 class Biased(PPO):

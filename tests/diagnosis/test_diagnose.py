@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gymlab.alerts.alert import Alert, Step, alerts_json
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Alert, Step, alerts_json
 from gymlab.diagnosis.causes import BUGS, CAUSES
 from gymlab.diagnosis.findings import Finding, ranked, top
 from gymlab.diagnosis.llm_prompt import MOST_LETTERS
@@ -108,7 +108,9 @@ def test_causes_name_alerts_that_exist_and_never_go_in_a_circle():
 
 def test_settings_are_unusual_only_outside_their_range_and_their_remedy_lies_inside():
     def case(**settings):
-        return Case(Context(settings={"n_envs": 8, "n_steps": 32, **{f"ppo.{k}": v for k, v in settings.items()}}))
+        return RunContext(
+            Context(settings={"n_envs": 8, "n_steps": 32, **{f"ppo.{k}": v for k, v in settings.items()}})
+        )
 
     usual = {name: known.usual for name, known in RANGES.items()}
     assert unusual(case(**usual, batch_size=64)) == []
@@ -119,7 +121,7 @@ def test_settings_are_unusual_only_outside_their_range_and_their_remedy_lies_ins
         "unusual-batch-size": {"ppo.batch_size": 64},
     }
     assert odd[0].id == "unusual-gamma"  # the furthest out
-    short = Case(Context(settings={"n_envs": 4, "n_steps": 3, "ppo.learning_rate": 1e-3, "ppo.batch_size": 6}))
+    short = RunContext(Context(settings={"n_envs": 4, "n_steps": 3, "ppo.learning_rate": 1e-3, "ppo.batch_size": 6}))
     assert unusual(short)[0].overrides == {"n_steps": 96}  # 4 x 96 steps, which minibatches of 6 divide
 
 
@@ -313,9 +315,9 @@ def test_advice_is_not_added_to_a_file_that_cannot_be_read_nor_written_where_it_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["rate-high", "gamma-zero"])
-def test_following_the_first_advice_cures_a_sick_recipe(variant):
+def test_following_the_first_advice_repairs_a_faulty_recipe(variant):
     done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/sick.py", "--only", variant, "--seed", "1"],
+        [sys.executable, ROOT / "benchmarks/faulty_recipes.py", "--only", variant, "--seed", "1"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     story = json.loads(done.stdout.splitlines()[0])

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gymlab.alerts.alert import Alert, Step
+from gymlab.alerts.engine import Alert, Step
 from gymlab.core.clock import Clock
 from gymlab.features.console import format_metrics, make_console
 from gymlab.features.console.layout import TableSelection, frame, groups

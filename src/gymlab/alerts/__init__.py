@@ -1,1 +1,1 @@
-"""Rules that tell when learning goes wrong, why, and what to change. Pure: rows of metrics in, alerts out."""
+"""Alert rules: what goes wrong in training, why, and what to change. Pure: rows of metrics in, alerts out."""

@@ -1,4 +1,4 @@
-"""What a run is, as far as rules ask: its settings by key, the bounds of its metrics, what it is to reach."""
+"""The run that alert rules judge: its settings by key, the bounds of its metrics, its goal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gymlab.core.schedules import parse_schedule
 from gymlab.metrics.bounds import Context, bounds
 from gymlab.metrics.metric import Limits
 
-MOST_LOOKS = 1000  # rows that are judged in a run: of tiny updates not every one is
+MAX_JUDGED = 1000  # rows judged in a run; where there are more updates, every n-th is
 
 
-class Case:
-    """`noted` are bounds that a run has written down, for when its spaces are not at hand."""
+class RunContext:
+    """A run's settings and bounds; `noted` are bounds read from its manifest, where its spaces are not at hand."""
 
     def __init__(self, context: Context, noted: Mapping[str, Limits] | None = None, *, masked: bool = False) -> None:
         self.context = context
@@ -26,7 +26,7 @@ class Case:
         self._numbers: dict[str, float | None] = {}
 
     def limits(self, name: str) -> Limits:
-        """The lowest and the highest value that is possible."""
+        """The lowest and the highest possible value."""
         found = self._limits.get(name)
         if found is None:
             found = self._limits[name] = bounds(name, self.context)
@@ -48,11 +48,11 @@ class Case:
         return f"{self.algorithm}.{leaf}"
 
     def written(self, key: str) -> Any:
-        """A setting as it stands in the recipe, by its full key or its last name in the algorithm's block."""
+        """A setting as written in the recipe, by its full key or its leaf name in the algorithm's block."""
         return self.settings.get(key, self.settings.get(self.key(key)))
 
     def number(self, key: str) -> float | None:
-        """The highest value of a setting; None where it is not set or is no number."""
+        """The highest value of a setting; None where it is unset or not a number."""
         if key not in self._numbers:
             self._numbers[key] = self._highest(key)
         return self._numbers[key]
@@ -68,19 +68,19 @@ class Case:
 
     @cached_property
     def goal(self) -> float | None:
-        """The return at which the run counts as done."""
+        """The return at which the run counts as solved."""
         found = [self.settings.get(key) for key in ("env.solved_at", "stop.eval_return")]
         numbers = [float(value) for value in found if isinstance(value, int | float)]
         return min(numbers) if numbers else None
 
     def reached(self, returned: float) -> bool:
-        """Whether a return is about what is wanted: training explores, so it falls a little short."""
+        """Whether a return is within 10 % of the goal: exploring costs some of it in training."""
         goal = self.goal
         return goal is not None and returned >= goal - 0.1 * abs(goal)
 
     @cached_property
     def choices(self) -> float | None:
-        """The highest entropy of discrete actions; None for continuous ones, and where it is not known."""
+        """The highest possible entropy of discrete actions; None for continuous ones or where it is unknown."""
         low, high = self.limits("opt/entropy")
         return high if low == 0.0 and math.isfinite(high) else None
 
@@ -103,5 +103,5 @@ class Case:
 
     @cached_property
     def every(self) -> int:
-        """Updates from one that is judged to the next."""
-        return max(1, (self.updates or 0) // MOST_LOOKS)
+        """Every how many updates one is judged."""
+        return max(1, (self.updates or 0) // MAX_JUDGED)

@@ -1,4 +1,4 @@
-"""Rules of the user's own, as written in a recipe:
+"""Custom alert rules, as written in a recipe:
 `{id, metric, above | below | nan, for: 3 of 5, after: 10%, severity, advice, try: {key: value}}`.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import SEVERITIES, Advice, AlertRule, Evidence, Judged, JudgedRow, Memory, Severity
 from gymlab.alerts.overrides import advice, changed, scaled
-from gymlab.alerts.rule import SEVERITIES, Advice, Evidence, Judged, Memory, Row, Rule, Severity
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import suggestion
 from gymlab.metrics.catalogue import METRICS, NAMESPACES, declared
@@ -24,8 +24,8 @@ _TIMES = re.compile(r"[x×]\s*(\d*\.?\d+(?:e-?\d+)?)")
 
 
 @dataclass(frozen=True)
-class OwnRule:
-    """One rule, checked. `written` is what stood in the recipe."""
+class CustomRule:
+    """One validated rule. `written` is the recipe's own text of it."""
 
     id: str
     metric: str
@@ -40,9 +40,9 @@ class OwnRule:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
 
-    def rule(self) -> Rule:
-        """As the watch knows rules."""
-        return Rule(
+    def rule(self) -> AlertRule:
+        """The rule in the engine's form."""
+        return AlertRule(
             self.id,
             self.severity,
             self.advice or f"{self.metric} {self._condition()}",
@@ -56,7 +56,7 @@ class OwnRule:
             after=self.after,
         )
 
-    def _judge(self, row: Row, memory: Memory, case: Case) -> Judged | None:
+    def _judge(self, row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         value = row.metrics[self.metric]
         if math.isnan(value):
             if not self.nan:
@@ -66,8 +66,8 @@ class OwnRule:
             return Judged()
         return Judged(Evidence(self.metric, f"{self.metric} is {value:.4g}: {self._condition()}", {"value": value}))
 
-    def _advise(self, case: Case, evidence: Evidence) -> Advice:
-        return advice(self.advice, *(changed(case, key, _tried(case, key, v)) for key, v in self.overrides.items()))
+    def _advise(self, run: RunContext, evidence: Evidence) -> Advice:
+        return advice(self.advice, *(changed(run, key, _tried(run, key, v)) for key, v in self.overrides.items()))
 
     def _condition(self) -> str:
         parts = [f"above {self.above:g}"] * (self.above < math.inf) + [f"below {self.below:g}"] * (
@@ -76,11 +76,13 @@ class OwnRule:
         return " or ".join([*parts, *(["not a number"] if self.nan else [])])
 
 
-def parse_rules(raw: Any) -> tuple[OwnRule, ...]:
-    """The list of a recipe; ValueError that says which rule is wrong and how."""
+def parse_rules(raw: Any) -> tuple[CustomRule, ...]:
+    """Parse a recipe's list; ValueError says which rule is wrong and how."""
     if not isinstance(raw, list | tuple):
         raise ValueError(f"expected a list of rules, got {raw!r}")
-    rules = tuple(rule if isinstance(rule, OwnRule) else parse_rule(rule, place) for place, rule in enumerate(raw, 1))
+    rules = tuple(
+        rule if isinstance(rule, CustomRule) else parse_rule(rule, place) for place, rule in enumerate(raw, 1)
+    )
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen:
@@ -89,18 +91,18 @@ def parse_rules(raw: Any) -> tuple[OwnRule, ...]:
     return rules
 
 
-def parse_rule(raw: Any, place: int = 1) -> OwnRule:
-    """One rule; ValueError names it, the key and the nearest valid name."""
+def parse_rule(raw: Any, place: int = 1) -> CustomRule:
+    """Parse one rule; ValueError names it, the key and the nearest valid name."""
     if not isinstance(raw, Mapping):
         raise ValueError(f"rule {place}: expected keys such as id, metric and above, got {raw!r}")
-    told = f"rule '{raw['id']}'" if "id" in raw else f"rule {place}"
+    label = f"rule '{raw['id']}'" if "id" in raw else f"rule {place}"
     try:
         return _rule(raw)
     except ValueError as error:
-        raise ValueError(f"{told}: {error}") from None
+        raise ValueError(f"{label}: {error}") from None
 
 
-def _rule(raw: Mapping[str, Any]) -> OwnRule:
+def _rule(raw: Mapping[str, Any]) -> CustomRule:
     for key in raw:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}': {suggestion(str(key), KEYS)}")
@@ -120,7 +122,7 @@ def _rule(raw: Mapping[str, Any]) -> OwnRule:
     tried = raw.get("try", {})
     if not isinstance(tried, Mapping) or not all(isinstance(key, str) for key in tried):
         raise ValueError(f"'try' is a block of settings such as {{ppo.learning_rate: 1e-4}}, got {tried!r}")
-    return OwnRule(
+    return CustomRule(
         id=raw["id"],
         metric=_metric(raw["metric"]),
         above=_number(raw, "above", math.inf),
@@ -137,7 +139,7 @@ def _rule(raw: Mapping[str, Any]) -> OwnRule:
 
 
 def _metric(name: str) -> str:
-    """A name of ours must be declared; other namespaces are the user's own."""
+    """A name in one of gymlab's namespaces must be declared; others are the user's own."""
     if declared(name) is None and name.partition("/")[0] in (*NAMESPACES, name):
         raise ValueError(f"unknown metric '{name}': {suggestion(name, [metric.name for metric in METRICS])}")
     return name
@@ -170,7 +172,7 @@ def _progress(raw: Any) -> float:
     return float(value)
 
 
-def _tried(case: Case, key: str, value: Any) -> Any:
-    """The value to try; `x0.5` is half of what there is."""
+def _tried(run: RunContext, key: str, value: Any) -> Any:
+    """The value to try; `x0.5` is half of the current one."""
     found = _TIMES.fullmatch(value) if isinstance(value, str) else None
-    return value if found is None else scaled(case.written(key), float(found[1]))
+    return value if found is None else scaled(run.written(key), float(found[1]))

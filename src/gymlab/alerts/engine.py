@@ -1,36 +1,180 @@
-"""Rows in, alerts out: the same from a run that is going on and from its metric store."""
+"""The alert engine: what a rule is, what an alert is, and `AlertEngine`, which folds rows of metrics into alerts.
+
+A live run and its metric store give the same alerts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple
 
-from gymlab.alerts.alert import Alert, Step
-from gymlab.alerts.context import Case
-from gymlab.alerts.rule import Evidence, Memory, Row, Rule
+from gymlab.alerts.context import RunContext
 from gymlab.core.clock import Clock
 
-# Known from the last row where an evaluation has none of its own, and across a resume.
+Severity = Literal["info", "warning", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+Memory = dict[str, float]  # a rule's state between rows; finite, so that it can be compared
+EVERYTHING = "*"  # in `AlertRule.metrics`: the rule judges all metrics of a row
+FORMAT = 1  # of alerts.json
+_LATE = ("eval/", "time/", "sys/")
+# Carried over from the last row where an evaluation comes without them, and across a resume.
 _CARRIED = ("time/progress", "roll/return_mean", "roll/return_min")
 
 
-class Change(NamedTuple):
+class JudgedRow(NamedTuple):
+    """The metrics of one update that are known so far."""
+
+    clock: Clock
+    metrics: Mapping[str, float]
+
+    @property
+    def progress(self) -> float:
+        return self.metrics.get("time/progress", 0.0)
+
+
+class Evidence(NamedTuple):
+    """The metric, text and numbers that show why a row is failing."""
+
+    metric: str
+    text: str
+    numbers: dict[str, float] = {}  # noqa: RUF012 - a tuple's default, never written to
+
+
+class Advice(NamedTuple):
+    """What to change, as text and as overrides by full key."""
+
+    text: str
+    overrides: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Judged(NamedTuple):
+    """A rule's result for one row."""
+
+    evidence: Evidence | None = None  # None: the row passes
+    memory: Memory | None = None  # None: unchanged
+
+
+# Returns None where the row holds nothing to judge: it then counts neither as failing nor as passing.
+Judge = Callable[[JudgedRow, Memory, RunContext], Judged | None]
+Advise = Callable[[RunContext, Evidence], Advice]
+
+
+@dataclass(frozen=True)
+class AlertRule:
+    """Raised once `raise_after` of the last `of` judged rows were failing, cleared after `clear_after` passing ones."""
+
+    id: str
+    severity: Severity
+    title: str  # what is wrong, in a few words
+    help: str  # why that is bad, and when it is raised
+    metrics: tuple[str, ...]  # the row must have all of them; `x/*` stands for any of a family
+    judge: Judge
+    advise: Advise
+    raise_after: int = 3
+    of: int = 5
+    clear_after: int = 5
+    after: float = 0.0  # progress before which nothing is raised
+    requests_histograms: bool = False  # raising it requests histograms of the next update
+    exact: frozenset[str] = field(init=False)
+    families: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert 0 < self.raise_after <= self.of
+        families = tuple(name[:-1] for name in self.metrics if name.endswith("*"))
+        object.__setattr__(self, "families", families)
+        object.__setattr__(self, "exact", frozenset(name for name in self.metrics if not name.endswith("*")))
+
+    @property
+    def late(self) -> bool:
+        """Whether it judges metrics that arrive after the update, now and then: none of these rows is skipped."""
+        return any(name.startswith(_LATE) and name != "time/progress" for name in self.metrics)
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether it judges the machine: results differ from session to session and are left out of a run's state."""
+        return any(name.startswith(("time/", "sys/")) and name != "time/progress" for name in self.metrics)
+
+    def concerns(self, new: Mapping[str, float], row: Mapping[str, float]) -> bool:
+        """Whether the `new` metrics make this row one to judge."""
+        if not self.exact <= row.keys():
+            return False
+        if any(name in new for name in self.exact):
+            return True
+        return any(name.startswith(family) for family in self.families for name in new)
+
+
+class Step(NamedTuple):
+    """The clocks of a row, without seconds."""
+
+    updates: int
+    vec_steps: int
+    env_steps: int
+
+    @classmethod
+    def of(cls, clock: Clock) -> Step:
+        return cls(clock.updates, clock.vec_steps, clock.env_steps)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One rule that was raised at least once."""
+
+    id: str
+    severity: Severity
+    title: str
+    metric: str  # the one that shows it
+    evidence: str  # of the latest failing row
+    numbers: dict[str, float]
+    count: int  # judged rows that were failing
+    judged: int
+    first: Step  # the first failing row
+    last: Step  # the latest
+    active: bool
+    advice: str
+    overrides: dict[str, Any]  # by full key: what to try
+
+    @property
+    def share(self) -> float:
+        """Failing rows over judged rows."""
+        return self.count / self.judged if self.judged else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        steps = {"first": self.first._asdict(), "last": self.last._asdict()}
+        return {**vars(self), **steps, "share": round(self.share, 4)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Alert:
+        values = {field.name: data[field.name] for field in fields(cls)}
+        return cls(**values | {name: Step(**data[name]) for name in ("first", "last")})
+
+
+def alerts_json(alerts: Iterable[Alert]) -> dict[str, Any]:
+    """The content of `alerts.json`, sorted by id."""
+    return {"format": FORMAT, "alerts": [alert.as_json() for alert in sorted(alerts, key=lambda alert: alert.id)]}
+
+
+def most_severe_first(alerts: Iterable[Alert]) -> list[Alert]:
+    """Sorted by severity, then by share of failing rows, then by id."""
+    return sorted(alerts, key=lambda a: (-SEVERITIES.index(a.severity), -a.share, a.id))
+
+
+class AlertChange(NamedTuple):
     """An alert that was raised or cleared just now."""
 
     alert: Alert
     raised: bool
-    wants_distributions: bool
+    requests_histograms: bool
 
 
 @dataclass
-class _Track:
-    """What is known of one rule."""
+class _RuleState:
+    """The counters of one rule. Field names are keys of the checkpoint."""
 
     judged: int = 0
     count: int = 0
-    recent: list[bool] = field(default_factory=list)
+    recent: list[bool] = field(default_factory=list)  # whether each of the last judged rows was failing
     update: int = -1  # the last one judged
     active: bool = False
     raised: bool = False  # ever
@@ -41,10 +185,10 @@ class _Track:
 
     def as_json(self) -> dict[str, Any]:
         fields = {name: value for name, value in vars(self).items() if value not in (None, [], {})}
-        return fields | {"recent": "".join("01"[sick] for sick in self.recent)}
+        return fields | {"recent": "".join("01"[failing] for failing in self.recent)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> _Track:
+    def from_json(cls, data: Mapping[str, Any]) -> _RuleState:
         fields = {**data, "recent": [mark == "1" for mark in data["recent"]]}
         for name in ("first", "last"):
             if fields.get(name) is not None:
@@ -54,149 +198,151 @@ class _Track:
         return cls(**fields)
 
 
-class Watch:
-    """Folds rows, or parts of rows, in order.
+class AlertEngine:
+    """Folds rows, or parts of rows, into alerts, in order.
 
-    A live run gives an update's row in parts (what was learnt, then what was evaluated); the store gives it whole. A
-    rule judges as soon as the row has all it needs, so both come to the same.
+    A live run delivers an update's row in parts (training metrics, then evaluation); the store delivers it whole. A
+    rule judges a row once it has all the metrics it needs, so both give the same alerts.
     """
 
-    def __init__(self, rules: Sequence[Rule], case: Case) -> None:
+    def __init__(self, rules: Sequence[AlertRule], run: RunContext) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
-        self.case = case
-        self._tracks = {rule.id: _Track() for rule in self.rules}
+        self.run = run
+        self._states = {rule.id: _RuleState() for rule in self.rules}
         self._clock = Clock()
         self._row = dict[str, float]()
-        self._kept: tuple[int, dict[str, float]] | None = None  # (update, its row), for what comes late
-        self._looked = -math.inf  # the last update at which every rule had its turn
-        self._shapes: dict[tuple[bool, tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
+        self._late_row: tuple[int, dict[str, float]] | None = None  # (update, carried metrics) for a late evaluation
+        self._last_full = -math.inf  # the last update that every rule judged
+        self._due_rules: dict[tuple[bool, tuple[str, ...], tuple[str, ...]], list[AlertRule]] = {}
 
-    def keep(self, update: int) -> None:
-        """An evaluation of the policy after this update will come later: it is to be judged by that update's row."""
-        self._kept = update, self._carried()
+    def expect_late(self, update: int) -> None:
+        """Keep this update's row: an evaluation of its policy arrives later and is judged with it."""
+        self._late_row = update, self._carried()
 
-    def fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[Change]:
-        """A row, or more of the same one; what was raised or cleared by it, by id."""
-        if clock.updates < self._clock.updates and self._kept is not None and clock.updates == self._kept[0]:
-            now = self._clock, self._row
-            self._clock, self._row = clock, dict(self._kept[1])
+    def fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[AlertChange]:
+        """Add a row, or more metrics of the last one; returns the alerts it raised or cleared, by id."""
+        if clock.updates < self._clock.updates and self._late_row is not None and clock.updates == self._late_row[0]:
+            current_clock = self._clock
+            current_row = self._row
+            self._row = dict(self._late_row[1])
             changes = self._fold(clock, metrics)
-            self._clock, self._row = now
+            self._clock = current_clock
+            self._row = current_row
             return changes
         if clock.updates != self._clock.updates:
             self._row = self._carried()
         changes = self._fold(clock, metrics)
-        if self._kept is not None and clock.updates == self._kept[0]:
-            self.keep(clock.updates)
+        if self._late_row is not None and clock.updates == self._late_row[0]:
+            self.expect_late(clock.updates)
         return changes
 
     def _carried(self) -> dict[str, float]:
         return {name: self._row[name] for name in _CARRIED if name in self._row}
 
-    def _fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[Change]:
+    def _fold(self, clock: Clock, metrics: Mapping[str, float]) -> list[AlertChange]:
         self._clock = clock
         self._row |= metrics
-        # An update's own row has its progress; what is measured beside it has not, and may come at any time.
-        if "time/progress" in metrics and clock.updates >= self._looked + self.case.every:
-            self._looked = clock.updates
-        row = Row(clock, self._row)
+        # Only an update's own row has its progress; other measurements may arrive at any time.
+        if "time/progress" in metrics and clock.updates >= self._last_full + self.run.every:
+            self._last_full = clock.updates
+        row = JudgedRow(clock, self._row)
         changes = [self._judge(rule, row) for rule in self._due(metrics)]
         return [change for change in changes if change is not None]
 
-    def _due(self, new: Mapping[str, float]) -> list[Rule]:
-        """The rules that have something to judge. Rows come in few shapes, so the answer is kept."""
-        everyone = self._looked == self._clock.updates
-        shape = (everyone, tuple(new), tuple(self._row))
-        due = self._shapes.get(shape)
+    def _due(self, new: Mapping[str, float]) -> list[AlertRule]:
+        """The rules that have something to judge; cached, because rows come in few shapes."""
+        all_rules = self._last_full == self._clock.updates
+        shape = (all_rules, tuple(new), tuple(self._row))
+        due = self._due_rules.get(shape)
         if due is None:
-            asked = [rule for rule in self.rules if everyone or rule.late]
-            due = self._shapes[shape] = [rule for rule in asked if rule.concerns(new, self._row)]
+            candidates = [rule for rule in self.rules if all_rules or rule.late]
+            due = self._due_rules[shape] = [rule for rule in candidates if rule.concerns(new, self._row)]
         return due
 
     def alerts(self) -> list[Alert]:
         """Every rule that was raised at least once, by id."""
-        return [self._alert(rule) for rule in self.rules if self._tracks[rule.id].raised]
+        return [self._alert(rule) for rule in self.rules if self._states[rule.id].raised]
 
     def active(self) -> list[Alert]:
-        """Those that are raised now."""
+        """The alerts that are raised now."""
         return [alert for alert in self.alerts() if alert.active]
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on, as JSON; what was found about the machine is left out."""
+        """The engine's state as JSON, for a checkpoint; rules about the machine are left out."""
         rules = [rule for rule in self.rules if not rule.of_machine]
         needed = {name for rule in rules for name in rule.exact} | {*_CARRIED}
         row = _finite({name: value for name, value in self._row.items() if name in needed})
-        known = {rule.id: self._tracks[rule.id] for rule in rules}
-        tracks = {name: track.as_json() for name, track in known.items() if track.judged or track.memory}
+        states = {rule.id: self._states[rule.id] for rule in rules}
+        saved = {name: state.as_json() for name, state in states.items() if state.judged or state.memory}
         return {
             "clock": list(self._clock._replace(seconds=0.0)),
             "row": row,
-            "kept": None if self._kept is None else [self._kept[0], _finite(self._kept[1])],
-            "looked": None if math.isinf(self._looked) else self._looked,
-            "rules": tracks,
+            "kept": None if self._late_row is None else [self._late_row[0], _finite(self._late_row[1])],
+            "looked": None if math.isinf(self._last_full) else self._last_full,
+            "rules": saved,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there. Rules that did not exist then begin afresh."""
+        """Continue from `state`; rules it does not know start from scratch."""
         self._clock = Clock(*state["clock"])
         self._row = dict(state["row"])
-        kept = state["kept"]
-        self._kept = None if kept is None else (kept[0], dict(kept[1]))
-        self._looked = -math.inf if state["looked"] is None else state["looked"]
-        for name, track in state["rules"].items():
-            if name in self._tracks:
-                self._tracks[name] = _Track.from_json(track)
+        late_row = state["kept"]
+        self._late_row = None if late_row is None else (late_row[0], dict(late_row[1]))
+        self._last_full = -math.inf if state["looked"] is None else state["looked"]
+        for name, saved in state["rules"].items():
+            if name in self._states:
+                self._states[name] = _RuleState.from_json(saved)
 
-    def _judge(self, rule: Rule, row: Row) -> Change | None:
-        track = self._tracks[rule.id]
-        judged = rule.judge(row, track.memory, self.case)
+    def _judge(self, rule: AlertRule, row: JudgedRow) -> AlertChange | None:
+        state = self._states[rule.id]
+        judged = rule.judge(row, state.memory, self.run)
         if judged is None:
             return None
         if judged.memory is not None:
-            track.memory = judged.memory
+            state.memory = judged.memory
         if row.progress < rule.after:
             return None
-        self._count(rule, track, row, judged.evidence)
-        before = track.active
-        track.active = _active(rule, track)
-        if track.active == before:
+        self._count(rule, state, row, judged.evidence)
+        before = state.active
+        state.active = _active(rule, state)
+        if state.active == before:
             return None
-        track.raised = track.raised or track.active
-        track.recent = track.recent if track.active else []  # what is over is not held against it
-        return Change(self._alert(rule), track.active, rule.wants_distributions)
+        state.raised = state.raised or state.active
+        state.recent = state.recent if state.active else []  # a cleared rule starts from scratch
+        return AlertChange(self._alert(rule), state.active, rule.requests_histograms)
 
-    def _count(self, rule: Rule, track: _Track, row: Row, evidence: Evidence | None) -> None:
-        again = track.update == row.clock.updates  # the same row has grown
-        track.update = row.clock.updates
-        was_sick = again and track.recent[-1:] == [True]
-        track.judged += not again
-        track.count += evidence is not None and not was_sick
-        kept = track.recent[:-1] if again else track.recent
-        track.recent = [*kept, evidence is not None or was_sick][-max(rule.of, rule.clear_after) :]
+    def _count(self, rule: AlertRule, state: _RuleState, row: JudgedRow, evidence: Evidence | None) -> None:
+        again = state.update == row.clock.updates  # more metrics of the row judged last
+        state.update = row.clock.updates
+        was_failing = again and state.recent[-1:] == [True]
+        state.judged += not again
+        state.count += evidence is not None and not was_failing
+        earlier = state.recent[:-1] if again else state.recent
+        state.recent = [*earlier, evidence is not None or was_failing][-max(rule.of, rule.clear_after) :]
         if evidence is not None:
             numbers = {name: float(value) for name, value in evidence.numbers.items() if math.isfinite(value)}
-            track.evidence = evidence._replace(numbers=numbers)
-            track.last = Step.of(row.clock)
-            track.first = track.first or track.last
+            state.evidence = evidence._replace(numbers=numbers)
+            state.last = Step.of(row.clock)
+            state.first = state.first or state.last
 
-    def _alert(self, rule: Rule) -> Alert:
-        track = self._tracks[rule.id]
-        assert track.evidence is not None
-        assert track.first is not None
-        assert track.last is not None
-        advice = rule.advise(self.case, track.evidence)
+    def _alert(self, rule: AlertRule) -> Alert:
+        state = self._states[rule.id]
+        assert state.evidence is not None
+        assert state.first is not None
+        assert state.last is not None
+        advice = rule.advise(self.run, state.evidence)
         return Alert(
             id=rule.id,
             severity=rule.severity,
             title=rule.title,
-            metric=track.evidence.metric,
-            evidence=track.evidence.text,
-            numbers=track.evidence.numbers,
-            count=track.count,
-            judged=track.judged,
-            first=track.first,
-            last=track.last,
-            active=track.active,
+            metric=state.evidence.metric,
+            evidence=state.evidence.text,
+            numbers=state.evidence.numbers,
+            count=state.count,
+            judged=state.judged,
+            first=state.first,
+            last=state.last,
+            active=state.active,
             advice=advice.text,
             overrides=advice.overrides,
         )
@@ -206,16 +352,18 @@ def _finite(row: Mapping[str, float]) -> dict[str, float]:
     return {name: row[name] for name in sorted(row) if math.isfinite(row[name])}
 
 
-def _active(rule: Rule, track: _Track) -> bool:
-    """Hysteresis: it takes several sick rows to raise an alert, and several well ones in a row to clear it."""
-    if track.active:
-        return any(track.recent[-rule.clear_after :])
-    return sum(track.recent[-rule.of :]) >= rule.raise_after
+def _active(rule: AlertRule, state: _RuleState) -> bool:
+    """Hysteresis: several failing rows raise an alert, several passing ones in a row clear it."""
+    if state.active:
+        return any(state.recent[-rule.clear_after :])
+    return sum(state.recent[-rule.of :]) >= rule.raise_after
 
 
-def watch_rows(rules: Sequence[Rule], case: Case, rows: Iterable[tuple[Clock, Mapping[str, float]]]) -> Watch:
-    """All rows of a run at once: `watch_rows(rules, case, rows_after(path, 0, ...))`."""
-    watch = Watch(rules, case)
+def judge_rows(
+    rules: Sequence[AlertRule], run: RunContext, rows: Iterable[tuple[Clock, Mapping[str, float]]]
+) -> AlertEngine:
+    """An engine that has folded all rows of a run: `judge_rows(rules, run, rows_after(path, 0, ...))`."""
+    engine = AlertEngine(rules, run)
     for clock, metrics in rows:
-        watch.fold(clock, metrics)
-    return watch
+        engine.fold(clock, metrics)
+    return engine

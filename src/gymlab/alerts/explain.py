@@ -1,20 +1,20 @@
-"""The rules for readers: what `gymlab explain` says of an alert, and the table of the documentation."""
+"""Alert rules as text: `gymlab explain ALERT` and the reference page docs/reference/alerts.md."""
 
 from __future__ import annotations
 
 from gymlab.alerts import registry
-from gymlab.alerts.rule import EVERYTHING, Rule
+from gymlab.alerts.engine import EVERYTHING, AlertRule
 from gymlab.core.explanation import Explanation
 
 HEAD = """\
-<!-- Written from src/gymlab/alerts (gymlab.alerts.explain.page): a test fails where it differs. -->
+<!-- Written by docs/generate.py (make docs) from gymlab.alerts.explain: edit it there. -->
 
 # Alerts
 
-What gymlab watches for while a run trains. An alert is raised once enough of the last judged updates were sick, and
-cleared after enough well ones; it counts the sick updates, keeps the first and the last, and says which setting to
-change and to what. `runs/<id>/alerts.json` and the report list them by id, `gymlab explain ID` tells more. Of runs with
-more than 1,000 updates about 1,000 are judged. `alerts: {off: [ID]}` in a recipe turns rules off, and
+What gymlab watches for while a run trains. An alert is raised once enough of the last judged updates were failing,
+and cleared after enough passing ones; it counts the failing updates, keeps the first and the last, and says which
+setting to change and to what. `runs/<id>/alerts.json` and the report list them by id, `gymlab explain ID` tells more.
+Of runs with more than 1,000 updates about 1,000 are judged. `alerts: {off: [ID]}` in a recipe turns rules off, and
 `alerts: {rules: [...]}` (or `rules: ./file.yaml`) adds rules:
 
 ```yaml
@@ -34,7 +34,7 @@ alerts:
 
 
 def names() -> list[str]:
-    """What can be asked for."""
+    """The ids that can be explained."""
     return registry.names()
 
 
@@ -43,7 +43,7 @@ def explain(name: str) -> list[Explanation]:
     return [_explanation(rule, algorithms) for rule, algorithms in registry.all_rules() if rule.id == name]
 
 
-def _explanation(rule: Rule, algorithms: tuple[str, ...]) -> Explanation:
+def _explanation(rule: AlertRule, algorithms: tuple[str, ...]) -> Explanation:
     facts = {
         "severity": rule.severity,
         "looks at": _metrics(rule),
@@ -55,11 +55,11 @@ def _explanation(rule: Rule, algorithms: tuple[str, ...]) -> Explanation:
     return Explanation(rule.id, "alert", rule.help, {title: fact for title, fact in facts.items() if fact})
 
 
-def _metrics(rule: Rule) -> str:
+def _metrics(rule: AlertRule) -> str:
     return "every metric" if rule.metrics == (EVERYTHING,) else ", ".join(rule.metrics)
 
 
-def _raised(rule: Rule) -> str:
+def _raised(rule: AlertRule) -> str:
     often = f"{rule.raise_after} of {_updates(rule.of)}" if rule.of > rule.raise_after else f"{_updates(rule.of)}"
     return f"after {often}" + (f", from {rule.after:.0%} of the budget on" if rule.after else "")
 

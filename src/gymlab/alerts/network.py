@@ -1,12 +1,12 @@
-"""Rules about gradients and units."""
+"""Alert rules for gradient norms and dead units."""
 
 from __future__ import annotations
 
 import math
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed, lower_rate
-from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
 
 SPIKE = 100.0  # times the usual
 FORGET = 0.05  # how much one update counts in what is usual
@@ -14,14 +14,14 @@ DEAD = 0.5
 ALWAYS = 20.0  # times max_grad_norm
 
 
-def _spikes(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _spikes(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     norm = row.metrics["opt/grad_norm"]
     if math.isnan(norm) or norm <= 0:
         return None
     size = math.log(min(norm, 1e300))
     usual = memory.get("usual", size)
     seen = memory.get("seen", 0.0)
-    sick = seen >= 10 and size - usual > math.log(SPIKE)
+    failing = seen >= 10 and size - usual > math.log(SPIKE)
     # A spike counts towards what is usual like a tenfold norm, so that it cannot hide the next one.
     moved = usual + max(FORGET, 1 / (seen + 1)) * (min(size, usual + math.log(10)) - usual)
     return Judged(
@@ -30,25 +30,25 @@ def _spikes(row: Row, memory: Memory, case: Case) -> Judged | None:
             f"gradient norm {norm:.3g}, {math.exp(size - usual):.3g} times the usual {math.exp(usual):.3g}",
             {"grad_norm": norm, "usual": math.exp(usual)},
         )
-        if sick
+        if failing
         else None,
         {"usual": moved, "seen": seen + 1},
     )
 
 
-def _steady(case: Case, evidence: Evidence) -> Advice:
-    clip = case.number("max_grad_norm") or 0.0
+def _steady(run: RunContext, evidence: Evidence) -> Advice:
+    clip = run.number("max_grad_norm") or 0.0
     if clip > 1.0:
-        return advice("Clip gradients harder.", changed(case, "max_grad_norm", 0.5))
-    scaled = {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True)
+        return advice("Clip gradients harder.", changed(run, "max_grad_norm", 0.5))
+    scaled = {} if run.settings.get("normalize.reward") else changed(run, "normalize.reward", True)
     return advice(
         "Rare batches throw the weights about: look at the rewards of these updates, and normalise them or lower "
         "learning_rate.",
-        scaled or lower_rate(case, 0.3),
+        scaled or lower_rate(run, 0.3),
     )
 
 
-SPIKES = Rule(
+SPIKES = AlertRule(
     "gradient-spikes",
     "warning",
     "the gradient norm spikes",
@@ -59,11 +59,11 @@ SPIKES = Rule(
     raise_after=2,
     of=50,
     clear_after=50,
-    wants_distributions=True,
+    requests_histograms=True,
 )
 
 
-def _always(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _always(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     norm = row.metrics["opt/grad_norm"]
     clip = row.metrics["hp/max_grad_norm"]
     if math.isnan(norm) or clip <= 0:
@@ -79,7 +79,7 @@ def _always(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-CLIPPED = Rule(
+CLIPPED = AlertRule(
     "gradients-always-clipped",
     "info",
     "every gradient is clipped hard",
@@ -87,9 +87,9 @@ CLIPPED = Rule(
     "mostly harmless; where the value loss causes it, its gradient drowns the policy's.",
     ("opt/grad_norm", "hp/max_grad_norm"),
     _always,
-    lambda case, _: advice(
+    lambda run, _: advice(
         "Rewards of ordinary size bring gradients down; else raise max_grad_norm.",
-        {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True),
+        {} if run.settings.get("normalize.reward") else changed(run, "normalize.reward", True),
     ),
     raise_after=19,
     of=20,
@@ -98,7 +98,7 @@ CLIPPED = Rule(
 )
 
 
-def _dead(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _dead(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     layers = {name: value for name, value in row.metrics.items() if name.startswith("opt/dead_units")}
     worst = max(layers, key=lambda name: (layers[name], name), default="")
     if not worst or any(math.isnan(value) for value in layers.values()):
@@ -112,17 +112,17 @@ def _dead(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-def _revive(case: Case, evidence: Evidence) -> Advice:
-    relu = case.settings.get("policy.activation") == "relu"
-    high = (case.number("learning_rate") or 0.0) > 3e-3
+def _revive(run: RunContext, evidence: Evidence) -> Advice:
+    relu = run.settings.get("policy.activation") == "relu"
+    high = (run.number("learning_rate") or 0.0) > 3e-3
     return advice(
         "Units that give 0 for everything learn no more: tanh units cannot die, a lower learning_rate kills fewer.",
-        changed(case, "policy.activation", "tanh") if relu else {},
-        lower_rate(case, 0.3) if high else {},
+        changed(run, "policy.activation", "tanh") if relu else {},
+        lower_rate(run, 0.3) if high else {},
     )
 
 
-DEAD_UNITS = Rule(
+DEAD_UNITS = AlertRule(
     "dead-units",
     "warning",
     "units of the network are dead",
@@ -133,7 +133,7 @@ DEAD_UNITS = Rule(
     raise_after=2,
     of=3,
     clear_after=3,
-    wants_distributions=True,
+    requests_histograms=True,
 )
 
 RULES = (SPIKES, CLIPPED, DEAD_UNITS)

@@ -1,17 +1,17 @@
-"""Values to try, worked out from what a recipe has: a schedule keeps its shape, a number stays short."""
+"""Overrides that advice suggests, computed from the recipe: a schedule keeps its shape, numbers are rounded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from gymlab.alerts.context import Case
-from gymlab.alerts.rule import Advice
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice
 from gymlab.core.clock import parse_number
 
 
 def scaled(written: Any, factor: float) -> Any:
-    """A number or a schedule, as written in a recipe, times a factor. What is neither comes back as it is."""
+    """A number or a schedule, as written in a recipe, times a factor; anything else is returned unchanged."""
     if isinstance(written, str) and written.startswith("lin_"):
         return f"lin_{_short(parse_number(written[4:]), factor)}"
     if isinstance(written, Mapping):
@@ -34,19 +34,19 @@ def _short(value: float, factor: float) -> float | int:
     return int(product) if product.is_integer() and abs(product) >= 1 else product
 
 
-def changed(case: Case, key: str, value: Any) -> dict[str, Any]:
+def changed(run: RunContext, key: str, value: Any) -> dict[str, Any]:
     """An override, unless it would change nothing."""
-    full = key if "." in key or key in case.settings else case.key(key)
-    return {} if value == case.settings.get(full, value if value is None else object()) else {full: value}
+    full = key if "." in key or key in run.settings else run.key(key)
+    return {} if value == run.settings.get(full, value if value is None else object()) else {full: value}
 
 
-def times(case: Case, leaf: str, factor: float, *, most: float | None = None) -> dict[str, Any]:
+def times(run: RunContext, leaf: str, factor: float, *, most: float | None = None) -> dict[str, Any]:
     """One of the algorithm's numbers times a factor, and at most `most`; {} where it is not set or is 0."""
-    high = case.number(leaf)
+    high = run.number(leaf)
     if not high:
         return {}
-    wanted = high * factor if most is None else min(high * factor, most)
-    return changed(case, leaf, scaled(case.written(leaf), wanted / high))
+    target = high * factor if most is None else min(high * factor, most)
+    return changed(run, leaf, scaled(run.written(leaf), target / high))
 
 
 def advice(text: str, *overrides: dict[str, Any]) -> Advice:
@@ -56,31 +56,31 @@ def advice(text: str, *overrides: dict[str, Any]) -> Advice:
     return Advice(f"{text} Try {tried}." if tried else text, merged)
 
 
-def lower_rate(case: Case, factor: float) -> dict[str, Any]:
-    """A smaller learning rate; one that is far beyond what Adam can stand comes down to what it can."""
-    high = case.number("learning_rate") or 0.0
-    written = case.written("learning_rate")
+def lower_rate(run: RunContext, factor: float) -> dict[str, Any]:
+    """A smaller learning rate; one above 5e-3 is cut to 1e-3, which Adam tolerates."""
+    high = run.number("learning_rate") or 0.0
+    written = run.written("learning_rate")
     if high > 5e-3 and isinstance(written, list):  # some of its points may be sound
         return changed(
-            case,
+            run,
             "learning_rate",
             [[at, min(value, 1e-3) if isinstance(value, float) else value] for at, value in written],
         )
-    return times(case, "learning_rate", factor, most=1e-3 if high > 5e-3 else None)
+    return times(run, "learning_rate", factor, most=1e-3 if high > 5e-3 else None)
 
 
-def higher_rate(case: Case, factor: float) -> dict[str, Any]:
-    """A larger learning rate, no higher than is usual; one that is next to nothing goes up to what is usual at once."""
-    high = case.number("learning_rate") or 0.0
+def higher_rate(run: RunContext, factor: float) -> dict[str, Any]:
+    """A larger learning rate, at most 1e-3 (a tripling above that); one below 3e-5 is raised to 3e-4 at once."""
+    high = run.number("learning_rate") or 0.0
     if high >= 1e-3:
-        return times(case, "learning_rate", min(factor, 3.0))
-    return times(case, "learning_rate", 3e-4 / high if 0 < high < 3e-5 else factor, most=1e-3)
+        return times(run, "learning_rate", min(factor, 3.0))
+    return times(run, "learning_rate", 3e-4 / high if 0 < high < 3e-5 else factor, most=1e-3)
 
 
-def batch_sizes(case: Case) -> int | None:
+def batch_sizes(run: RunContext) -> int | None:
     """Twice the minibatch, where that still divides the rollout."""
-    size = case.number("batch_size")
-    samples = case.samples
+    size = run.number("batch_size")
+    samples = run.samples
     if size is None or samples is None or size < 1 or samples % int(2 * size):
         return None
     return int(2 * size)

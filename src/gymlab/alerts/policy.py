@@ -1,12 +1,12 @@
-"""Rules about the policy: how far an update moves it, and whether it still explores."""
+"""Alert rules for the policy: KL per update, clip fraction, entropy."""
 
 from __future__ import annotations
 
 import math
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judge, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, batch_sizes, changed, higher_rate, lower_rate, times
-from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
 
 KL_HIGH = 0.05  # nats; five times what is usual
 CLIPPED = 0.4
@@ -15,17 +15,17 @@ UNDECIDED = 0.98
 SPENT_RATE = 0.1  # of its highest value: a schedule this far down is meant to move little
 
 
-def _kl_limit(case: Case) -> float:
-    return max(KL_HIGH, 2 * (case.number("target_kl") or 0.0))
+def _kl_limit(run: RunContext) -> float:
+    return max(KL_HIGH, 2 * (run.number("target_kl") or 0.0))
 
 
 def _kl_high(metric: str) -> Judge:
-    def judge(row: Row, memory: Memory, case: Case) -> Judged | None:
+    def judge(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         kl = row.metrics[metric]
         if math.isnan(kl):
             return None
         worst = max(memory.get("worst", 0.0), kl)
-        limit = _kl_limit(case)
+        limit = _kl_limit(run)
         found = (
             Evidence(
                 metric,
@@ -40,28 +40,28 @@ def _kl_high(metric: str) -> Judge:
     return judge
 
 
-def _smaller_steps(case: Case, evidence: Evidence) -> Advice:
+def _smaller_steps(run: RunContext, evidence: Evidence) -> Advice:
     worst = evidence.numbers.get("worst", evidence.numbers.get("kl", 1.0))
-    rate = lower_rate(case, min(0.5, max(0.1, math.sqrt(0.02 / max(worst, 1e-9)))))
-    more = " or fewer epochs" if case.number("epochs") else ""
-    guard = "; target_kl=0.03 ends such updates early" if "target_kl" in _leaves(case) else ""
+    rate = lower_rate(run, min(0.5, max(0.1, math.sqrt(0.02 / max(worst, 1e-9)))))
+    more = " or fewer epochs" if run.number("epochs") else ""
+    guard = "; target_kl=0.03 ends such updates early" if "target_kl" in _leaves(run) else ""
     return advice(f"A lower learning_rate{more} keeps updates within what their data says{guard}.", rate)
 
 
-def _leaves(case: Case) -> set[str]:
-    return {key.rpartition(".")[2] for key in case.settings}
+def _leaves(run: RunContext) -> set[str]:
+    return {key.rpartition(".")[2] for key in run.settings}
 
 
 def _kl_low(metric: str, limit: float) -> Judge:
-    def judge(row: Row, memory: Memory, case: Case) -> Judged | None:
+    def judge(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         kl = row.metrics[metric]
         returned = row.metrics["roll/return_mean"]
         rate = row.metrics["hp/learning_rate"]
-        most = case.number("learning_rate") or 0.0
-        if math.isnan(kl) or rate < SPENT_RATE * most or case.reached(returned):
+        most = run.number("learning_rate") or 0.0
+        if math.isnan(kl) or rate < SPENT_RATE * most or run.reached(returned):
             return None
         # A policy that has made up its mind, or had no finished episode to learn from, stands still for other reasons.
-        sure = case.choices is not None and row.metrics["opt/entropy"] < 0.1 * case.choices
+        sure = run.choices is not None and row.metrics["opt/entropy"] < 0.1 * run.choices
         if sure or row.metrics.get("opt/gradient_steps", 1.0) == 0:
             return None
         return Judged(
@@ -77,18 +77,18 @@ def _kl_low(metric: str, limit: float) -> Judge:
     return judge
 
 
-def _larger_steps(case: Case, evidence: Evidence) -> Advice:
+def _larger_steps(run: RunContext, evidence: Evidence) -> Advice:
     factor = min(30.0, math.sqrt(1e-3 / max(evidence.numbers["kl"], 1e-7)))
     return advice(
         "Nothing is learnt from an update that changes nothing: a higher learning_rate. If the reward is always the "
         "same there is nothing to learn from, and the env is where to look.",
-        higher_rate(case, factor),
+        higher_rate(run, factor),
     )
 
 
-def kl_high(metric: str) -> Rule:
+def kl_high(metric: str) -> AlertRule:
     """For an algorithm that reports how far it moved the policy as this metric."""
-    return Rule(
+    return AlertRule(
         "kl-high",
         "warning",
         "updates move the policy too far",
@@ -100,13 +100,13 @@ def kl_high(metric: str) -> Rule:
         raise_after=3,
         of=10,
         clear_after=10,
-        wants_distributions=True,
+        requests_histograms=True,
     )
 
 
-def kl_low(metric: str, limit: float) -> Rule:
+def kl_low(metric: str, limit: float) -> AlertRule:
     """The same, for policies that stand still."""
-    return Rule(
+    return AlertRule(
         "kl-low",
         "warning",
         "updates hardly move the policy",
@@ -122,7 +122,7 @@ def kl_low(metric: str, limit: float) -> Rule:
     )
 
 
-def _clipped(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _clipped(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     share = row.metrics["opt/clip_fraction"]
     if math.isnan(share):
         return None
@@ -137,20 +137,20 @@ def _clipped(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-def _less_clipping(case: Case, evidence: Evidence) -> Advice:
-    tight = (case.number("clip_range") or 0.2) < 0.08
+def _less_clipping(run: RunContext, evidence: Evidence) -> Advice:
+    tight = (run.number("clip_range") or 0.2) < 0.08
     if tight:
-        return advice("The clip range is tight: widen it.", changed(case, "clip_range", 0.2))
-    epochs = case.number("epochs") or 1
-    fewer = changed(case, "epochs", max(1, int(epochs) // 2)) if epochs > 10 else {}
-    larger = batch_sizes(case)
+        return advice("The clip range is tight: widen it.", changed(run, "clip_range", 0.2))
+    epochs = run.number("epochs") or 1
+    fewer = changed(run, "epochs", max(1, int(epochs) // 2)) if epochs > 10 else {}
+    larger = batch_sizes(run)
     hint = f" Larger minibatches (batch_size={larger}) help too." if larger else ""
     return advice(
-        f"Most of the gradient is cut away: fewer epochs or a lower learning_rate.{hint}", lower_rate(case, 0.4), fewer
+        f"Most of the gradient is cut away: fewer epochs or a lower learning_rate.{hint}", lower_rate(run, 0.4), fewer
     )
 
 
-CLIP_FRACTION_HIGH = Rule(
+CLIP_FRACTION_HIGH = AlertRule(
     "clip-fraction-high",
     "warning",
     "most samples leave the clip range",
@@ -165,40 +165,40 @@ CLIP_FRACTION_HIGH = Rule(
 )
 
 
-def _collapse(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _collapse(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     entropy = row.metrics["opt/entropy"]
     returned = row.metrics["roll/return_mean"]
-    most = case.choices
+    most = run.choices
     if math.isnan(entropy) or most is None:
         return None
-    done = memory.get("done", 0.0) or float(case.reached(returned))  # a policy may be sure once it knows
+    done = memory.get("done", 0.0) or float(run.reached(returned))  # a policy may be sure once it knows
     share = entropy / most
-    sick = share < COLLAPSED and not done
+    failing = share < COLLAPSED and not done
     return Judged(
         Evidence(
             "opt/entropy",
             f"entropy {entropy:.3g} is {share:.1%} of its maximum {most:.3g} before the goal was reached",
             {"entropy": entropy, "max": most, "share": share},
         )
-        if sick
+        if failing
         else None,
         {"done": done},
     )
 
 
-def _explore(case: Case, evidence: Evidence) -> Advice:
-    now = case.number("entropy_coef") or 0.0
-    more = times(case, "entropy_coef", 3.0, most=0.1) if now > 1e-3 else changed(case, "entropy_coef", 0.01)
-    high = (case.number("learning_rate") or 0.0) > 5e-3
+def _explore(run: RunContext, evidence: Evidence) -> Advice:
+    now = run.number("entropy_coef") or 0.0
+    more = times(run, "entropy_coef", 3.0, most=0.1) if now > 1e-3 else changed(run, "entropy_coef", 0.01)
+    high = (run.number("learning_rate") or 0.0) > 5e-3
     return advice(
         "The policy has made up its mind too soon and explores no more: a larger entropy_coef, a lower learning_rate "
         "where updates are large.",
-        lower_rate(case, 0.3) if high else {},
+        lower_rate(run, 0.3) if high else {},
         more,
     )
 
 
-ENTROPY_COLLAPSE = Rule(
+ENTROPY_COLLAPSE = AlertRule(
     "entropy-collapse",
     "warning",
     "the policy stopped exploring",
@@ -210,41 +210,41 @@ ENTROPY_COLLAPSE = Rule(
     raise_after=5,
     of=5,
     clear_after=5,
-    wants_distributions=True,
+    requests_histograms=True,
 )
 
 
-def _stuck(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _stuck(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     entropy = row.metrics["opt/entropy"]
-    most = case.choices
-    if math.isnan(entropy) or most is None or case.reached(row.metrics["roll/return_mean"]):
+    most = run.choices
+    if math.isnan(entropy) or most is None or run.reached(row.metrics["roll/return_mean"]):
         return None
-    sick = entropy > UNDECIDED * most
+    failing = entropy > UNDECIDED * most
     return Judged(
         Evidence(
             "opt/entropy",
             f"entropy {entropy:.4g} is still {entropy / most:.1%} of its maximum {most:.4g}",
             {"entropy": entropy, "max": most},
         )
-        if sick
+        if failing
         else None
     )
 
 
-def _decide(case: Case, evidence: Evidence) -> Advice:
-    if (case.number("entropy_coef") or 0.0) >= 0.02:
+def _decide(run: RunContext, evidence: Evidence) -> Advice:
+    if (run.number("entropy_coef") or 0.0) >= 0.02:
         return advice(
             "The entropy bonus outweighs the task: a smaller entropy_coef.",
-            times(case, "entropy_coef", 0.1, most=0.01),
+            times(run, "entropy_coef", 0.1, most=0.01),
         )
     return advice(
         "The policy is still as good as random: a higher learning_rate; if the reward is never found, help exploration "
         "(a shaped reward, longer episodes, more envs).",
-        higher_rate(case, 3.0),
+        higher_rate(run, 3.0),
     )
 
 
-ENTROPY_STUCK = Rule(
+ENTROPY_STUCK = AlertRule(
     "entropy-stuck",
     "warning",
     "the policy is still random",
@@ -259,9 +259,9 @@ ENTROPY_STUCK = Rule(
 )
 
 
-def _stopped_early(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _stopped_early(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     share = row.metrics["opt/kl_stop_fraction"]
-    if case.number("target_kl") is None or math.isnan(share):
+    if run.number("target_kl") is None or math.isnan(share):
         return None
     return Judged(
         Evidence("opt/kl_stop_fraction", f"target_kl ended {share:.0%} of all updates early", {"share": share})
@@ -270,7 +270,7 @@ def _stopped_early(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-KL_STOPS = Rule(
+KL_STOPS = AlertRule(
     "kl-stops-often",
     "info",
     "target_kl ends most updates early",
@@ -278,7 +278,7 @@ KL_STOPS = Rule(
     "run. The learning rate is too high for the target.",
     ("opt/kl_stop_fraction",),
     _stopped_early,
-    lambda case, _: advice("A lower learning_rate lets updates run to their end.", lower_rate(case, 0.5)),
+    lambda run, _: advice("A lower learning_rate lets updates run to their end.", lower_rate(run, 0.5)),
     raise_after=5,
     of=5,
     after=0.1,

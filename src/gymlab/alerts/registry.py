@@ -1,4 +1,4 @@
-"""Every rule of the lab: the general ones, and those that belong to an algorithm."""
+"""Registry of alert rules: the general ones and those of each algorithm."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gymlab.alerts import impossible_values, network, outcome, policy, start, value
-from gymlab.alerts.context import Case
+from gymlab.alerts import impossible_values, initial_policy, machine, network, policy, returns, value
+from gymlab.alerts.context import RunContext
 from gymlab.alerts.custom import parse_rules
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed
-from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
 from gymlab.core.errors import suggestion
 from gymlab.metrics.bounds import Context
 
 
-def _stale(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _stale(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     share = row.metrics["roll/stale_fraction"]
     if math.isnan(share) or row.metrics["roll/used_transitions"] == 0:
         return None
@@ -30,16 +30,16 @@ def _stale(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-def _longer_rollouts(case: Case, evidence: Evidence) -> Advice:
-    limit = case.context.max_episode_steps
-    steps = case.number("n_steps") or 0
+def _longer_rollouts(run: RunContext, evidence: Evidence) -> Advice:
+    limit = run.context.max_episode_steps
+    steps = run.number("n_steps") or 0
     return advice(
         "Rollouts as long as an episode are all of one policy.",
-        changed(case, "n_steps", int(min(limit, 4 * steps))) if limit and steps and limit > steps else {},
+        changed(run, "n_steps", int(min(limit, 4 * steps))) if limit and steps and limit > steps else {},
     )
 
 
-STALE = Rule(
+STALE = AlertRule(
     "stale-transitions",
     "info",
     "most of what is learnt from is old",
@@ -53,17 +53,18 @@ STALE = Rule(
     after=0.1,
 )
 
-GENERAL: tuple[Rule, ...] = (
-    *start.RULES,
+GENERAL: tuple[AlertRule, ...] = (
+    *initial_policy.RULES,
     policy.ENTROPY_COLLAPSE,
     policy.ENTROPY_STUCK,
     *value.RULES,
     *network.RULES,
-    *outcome.RULES,
+    *returns.RULES,
     *impossible_values.RULES,
+    *machine.RULES,
 )
 _ONE_STEP = (policy.kl_high("opt/kl"), policy.kl_low("opt/kl", 1e-7))
-OF_ALGORITHM: dict[str, tuple[Rule, ...]] = {
+OF_ALGORITHM: dict[str, tuple[AlertRule, ...]] = {
     "ppo": (
         policy.kl_high("opt/approx_kl"),
         policy.kl_low("opt/approx_kl", 1e-5),
@@ -75,35 +76,38 @@ OF_ALGORITHM: dict[str, tuple[Rule, ...]] = {
 }
 
 
-def rules_for(algorithms: Iterable[str], own: Sequence[Rule] = (), off: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """The rules of a run, by id: general ones, those of the first known algorithm named, the user's `own`.
+def rules_for(
+    algorithms: Iterable[str], custom: Sequence[AlertRule] = (), off: Sequence[str] = ()
+) -> tuple[AlertRule, ...]:
+    """The rules of a run, by id: general ones, those of the first known algorithm, the user's `custom` ones.
 
-    `algorithms` are an algorithm's name and the names of those it extends. A rule of the user's takes the place of one
-    with the same id.
+    `algorithms` are an algorithm's name and the names of those it extends. A custom rule replaces one with its id.
     """
     named = next((OF_ALGORITHM[name] for name in algorithms if name in OF_ALGORITHM), ())
-    found = {rule.id: rule for rule in (*GENERAL, *named, *own)}
+    found = {rule.id: rule for rule in (*GENERAL, *named, *custom)}
     return tuple(rule for name, rule in sorted(found.items()) if name not in off)
 
 
-def rules_of(settings: Mapping[str, Any], algorithms: Iterable[str] | None = None) -> tuple[Rule, ...]:
-    """The rules of a run by its flat settings, as its recipe has them; user algorithms count as general."""
-    own = [rule.rule() for rule in parse_rules(settings.get("alerts.rules") or [])]
+def rules_from_settings(settings: Mapping[str, Any], algorithms: Iterable[str] | None = None) -> tuple[AlertRule, ...]:
+    """The rules of a run from its flat settings; a user's algorithm has the general ones."""
+    custom = [rule.rule() for rule in parse_rules(settings.get("alerts.rules") or [])]
     off = [str(name) for name in settings.get("alerts.off") or []]
-    return rules_for([Case(Context(settings=settings)).algorithm] if algorithms is None else algorithms, own, off)
+    return rules_for(
+        [RunContext(Context(settings=settings)).algorithm] if algorithms is None else algorithms, custom, off
+    )
 
 
-def check_off(off: Iterable[str], own: Iterable[str]) -> None:
-    """ValueError where one of these is no alert."""
-    everything = [*names(), *own]
+def check_off(off: Iterable[str], custom: Iterable[str]) -> None:
+    """Raises ValueError for an id in `off` that is neither a shipped nor a custom rule."""
+    everything = [*names(), *custom]
     for name in off:
         if name not in everything:
             raise ValueError(f"unknown alert '{name}': {suggestion(name, everything)}")
 
 
-def all_rules() -> list[tuple[Rule, tuple[str, ...]]]:
-    """Every rule that ships, by id, with the algorithms it is for: none where it is for all."""
-    found: dict[str, tuple[Rule, tuple[str, ...]]] = {rule.id: (rule, ()) for rule in GENERAL}
+def all_rules() -> list[tuple[AlertRule, tuple[str, ...]]]:
+    """Every built-in rule, by id, with its algorithms: () where it is for all."""
+    found: dict[str, tuple[AlertRule, tuple[str, ...]]] = {rule.id: (rule, ()) for rule in GENERAL}
     for algorithm, rules in OF_ALGORITHM.items():
         for rule in rules:
             known, others = found.get(rule.id, (rule, ()))
@@ -112,5 +116,5 @@ def all_rules() -> list[tuple[Rule, tuple[str, ...]]]:
 
 
 def names() -> list[str]:
-    """The ids of all rules that ship."""
+    """The ids of all built-in rules."""
     return [rule.id for rule, _ in all_rules()]

@@ -1,12 +1,12 @@
-"""Rules about the value net and what it is fitted to."""
+"""Alert rules for the value net, its targets and the learning rate."""
 
 from __future__ import annotations
 
 import math
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed, lower_rate
-from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
 
 WORSE_THAN_CONSTANT = -0.3
 NO_BETTER = 0.02
@@ -17,7 +17,7 @@ SCALES = (1e-3, 1000.0)
 ADVANTAGES = (1e-3, 50.0)
 
 
-def _variance(row: Row, memory: Memory) -> tuple[float, Memory] | None:
+def _variance(row: JudgedRow, memory: Memory) -> tuple[float, Memory] | None:
     explained = row.metrics["opt/explained_variance"]
     loss = row.metrics["opt/value_loss"]
     spread = row.metrics.get("opt/target_std", 1.0)
@@ -29,38 +29,38 @@ def _variance(row: Row, memory: Memory) -> tuple[float, Memory] | None:
     return (explained if loss > MATTERS * most else math.nan), {"most": most}
 
 
-def _negative(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _negative(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _variance(row, memory)
     if found is None:
         return None
     explained, memory = found
-    sick = explained < WORSE_THAN_CONSTANT
+    failing = explained < WORSE_THAN_CONSTANT
     return Judged(
         Evidence(
             "opt/explained_variance",
             f"explained variance {explained:.2f}: predicting the mean return would be better",
             {"explained_variance": explained},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-def _better_value(case: Case, evidence: Evidence) -> Advice:
-    high = (case.number("learning_rate") or 0.0) > 5e-3
-    weak = (case.number("value_coef") or 0.5) < 0.1
-    scaled = {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True)
+def _better_value(run: RunContext, evidence: Evidence) -> Advice:
+    high = (run.number("learning_rate") or 0.0) > 5e-3
+    weak = (run.number("value_coef") or 0.5) < 0.1
+    scaled = {} if run.settings.get("normalize.reward") else changed(run, "normalize.reward", True)
     if weak:
-        return advice("The value net hardly learns: its loss needs a weight.", changed(case, "value_coef", 0.5))
+        return advice("The value net hardly learns: its loss needs a weight.", changed(run, "value_coef", 0.5))
     return advice(
         "The value net misleads the policy: a lower learning_rate, or rewards of ordinary size.",
-        lower_rate(case, 0.3) if high or not scaled else {},
+        lower_rate(run, 0.3) if high or not scaled else {},
         scaled if not high else {},
     )
 
 
-NEGATIVE = Rule(
+NEGATIVE = AlertRule(
     "explained-variance-negative",
     "warning",
     "value predictions are worse than a constant",
@@ -76,27 +76,27 @@ NEGATIVE = Rule(
 )
 
 
-def _none(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _none(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _variance(row, memory)
     if found is None:
         return None
     explained, memory = found
-    if case.reached(row.metrics["roll/return_mean"]):
+    if run.reached(row.metrics["roll/return_mean"]):
         return Judged(None, memory)
-    sick = abs(explained) < NO_BETTER
+    failing = abs(explained) < NO_BETTER
     return Judged(
         Evidence(
             "opt/explained_variance",
             f"explained variance {explained:.3f}: the value net knows nothing that a constant does not",
             {"explained_variance": explained},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-NONE = Rule(
+NONE = AlertRule(
     "explained-variance-low",
     "info",
     "value predictions explain nothing",
@@ -112,35 +112,35 @@ NONE = Rule(
 )
 
 
-def _exploding(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _exploding(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     loss = row.metrics["opt/value_loss"]
     if math.isnan(loss):
         return None
     level = memory.get("level", 0.0)
     if row.progress < 0.1 or not level:
         return Judged(None, {"level": max(level, min(loss, 1e300))})
-    sick = loss > EXPLODED * level and loss > 1.0
+    failing = loss > EXPLODED * level and loss > 1.0
     return Judged(
         Evidence(
             "opt/value_loss",
             f"value loss {loss:.3g}, {loss / level:.3g} times the highest of the first tenth ({level:.3g})",
             {"value_loss": loss, "level": level},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-def _calm_value(case: Case, evidence: Evidence) -> Advice:
-    scaled = {} if case.settings.get("normalize.reward") else changed(case, "normalize.reward", True)
+def _calm_value(run: RunContext, evidence: Evidence) -> Advice:
+    scaled = {} if run.settings.get("normalize.reward") else changed(run, "normalize.reward", True)
     return advice(
         "The value net chases targets that run away: normalise rewards, or lower learning_rate or gamma.",
-        scaled or lower_rate(case, 0.3),
+        scaled or lower_rate(run, 0.3),
     )
 
 
-EXPLODING = Rule(
+EXPLODING = AlertRule(
     "value-loss-exploding",
     "critical",
     "the value loss explodes",
@@ -155,25 +155,25 @@ EXPLODING = Rule(
 )
 
 
-def _reward_scale(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _reward_scale(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     spread = row.metrics["opt/target_std"]
-    if case.settings.get("normalize.reward") or math.isnan(spread) or spread == 0:
+    if run.settings.get("normalize.reward") or math.isnan(spread) or spread == 0:
         return None
     low, high = SCALES
     # Once every episode is alike the targets hardly vary, whatever their size.
-    sick = spread > high or max(spread, abs(row.metrics["opt/target_mean"])) < low
+    failing = spread > high or max(spread, abs(row.metrics["opt/target_mean"])) < low
     return Judged(
         Evidence(
             "opt/target_std",
             f"what the value net is fitted to has std {spread:.3g}; nets and step sizes are made for about 1",
             {"target_std": spread},
         )
-        if sick
+        if failing
         else None
     )
 
 
-REWARD_SCALE = Rule(
+REWARD_SCALE = AlertRule(
     "reward-scale",
     "warning",
     "rewards are far from ordinary size",
@@ -181,31 +181,31 @@ REWARD_SCALE = Rule(
     "value loss drowns everything else, or teaches nothing.",
     ("opt/target_std", "opt/target_mean"),
     _reward_scale,
-    lambda case, _: advice("Scale rewards by their running std.", changed(case, "normalize.reward", True)),
+    lambda run, _: advice("Scale rewards by their running std.", changed(run, "normalize.reward", True)),
     raise_after=5,
     of=5,
     after=0.05,
 )
 
 
-def _advantages(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _advantages(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     spread = row.metrics["opt/advantage_std"]
-    if math.isnan(spread) or spread == 0 or case.written("normalize_advantage") is not False:
+    if math.isnan(spread) or spread == 0 or run.written("normalize_advantage") is not False:
         return None
     low, high = ADVANTAGES
-    sick = not low <= spread <= high and not case.reached(row.metrics["roll/return_mean"])
+    failing = not low <= spread <= high and not run.reached(row.metrics["roll/return_mean"])
     return Judged(
         Evidence(
             "opt/advantage_std",
             f"advantages have std {spread:.3g} and are not normalised: gradients scale with it",
             {"advantage_std": spread},
         )
-        if sick
+        if failing
         else None
     )
 
 
-ADVANTAGE_SCALE = Rule(
+ADVANTAGE_SCALE = AlertRule(
     "advantage-scale",
     "warning",
     "advantages are far from ordinary size",
@@ -213,38 +213,38 @@ ADVANTAGE_SCALE = Rule(
     f"{ADVANTAGES[0]:g} to {ADVANTAGES[1]:g}.",
     ("opt/advantage_std", "roll/return_mean"),
     _advantages,
-    lambda case, _: advice("Normalise advantages.", changed(case, "normalize_advantage", True)),
+    lambda run, _: advice("Normalise advantages.", changed(run, "normalize_advantage", True)),
     raise_after=5,
     of=10,
     after=0.05,
 )
 
 
-def _spent(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _spent(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     rate = row.metrics["hp/learning_rate"]
-    sick = rate <= 0.0 and row.progress < 0.95
+    failing = rate <= 0.0 and row.progress < 0.95
     return Judged(
         Evidence(
             "hp/learning_rate",
             f"learning_rate is 0 with {1 - row.progress:.0%} of the budget left",
             {"progress": row.progress},
         )
-        if sick
+        if failing
         else None
     )
 
 
-def _longer(case: Case, evidence: Evidence) -> Advice:
-    written = case.written("learning_rate")
+def _longer(run: RunContext, evidence: Evidence) -> Advice:
+    written = run.written("learning_rate")
     if isinstance(written, dict) and "to" in written:
         longer = {key: value for key, value in written.items() if key != "to"}
-        return advice("The schedule ends before the run: let it last.", changed(case, "learning_rate", longer))
+        return advice("The schedule ends before the run: let it last.", changed(run, "learning_rate", longer))
     if isinstance(written, int | float):
-        return advice("Nothing can be learnt at a rate of 0.", changed(case, "learning_rate", 3e-4))
+        return advice("Nothing can be learnt at a rate of 0.", changed(run, "learning_rate", 3e-4))
     return Advice("The schedule ends before the run does: stretch it (`--reschedule` when a run is extended).")
 
 
-RATE_ZERO = Rule(
+RATE_ZERO = AlertRule(
     "learning-rate-zero",
     "warning",
     "the learning rate has reached 0 early",

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gymlab.alerts.alert import Alert
-from gymlab.alerts.context import Case
-from gymlab.alerts.engine import watch_rows
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Alert, judge_rows
 from gymlab.alerts.overrides import changed, lower_rate
-from gymlab.alerts.registry import rules_of
+from gymlab.alerts.registry import rules_from_settings
 from gymlab.core.errors import GymlabError, RunError
 from gymlab.diagnosis.causes import BUGS, CAUSES
 from gymlab.diagnosis.findings import Finding, of_alert, ranked, top
@@ -51,25 +50,25 @@ class Diagnosis(NamedTuple):
 def examine(paths: RunPaths) -> Diagnosis:
     """Everything that is wrong with a run, whether it is running, has ended, crashed or was downloaded."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)))
-    case = Case(context_of(facts.settings), known_bounds(facts))
+    run = RunContext(context_of(facts.settings), known_bounds(facts))
     found = bundles(paths)
     fault = read_bundle(found[0]) if found else None
-    alerts = read_alerts(facts, case)
+    alerts = read_alerts(facts, run)
     seen = _trend(paths.metrics)
-    findings = findings_of(facts, case, alerts, fault, seen)
+    findings = findings_of(facts, run, alerts, fault, seen)
     return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], seen)
 
 
 def findings_of(
-    facts: Facts, case: Case, alerts: Sequence[Alert], fault: Bundle | None, seen: Trend | None
+    facts: Facts, run: RunContext, alerts: Sequence[Alert], fault: Bundle | None, seen: Trend | None
 ) -> list[Finding]:
     """The findings, ranked. Pure."""
     told = [of_alert(alert, "bug" if alert.id in BUGS else "alert") for alert in alerts]
     if fault is not None:
-        told.append(of_fault(fault, case, passed=facts.measured.last.get("updates", 0) >= fault.report["update"]))
+        told.append(of_fault(fault, run, passed=facts.measured.last.get("updates", 0) >= fault.report["update"]))
     serious = [finding for finding in told if finding.severity != "info"]
     poor = facts.summary.get("solved") is not True and (serious or not (seen and seen.rising))
-    odd = unusual(case) if poor and facts.measured.last else []
+    odd = unusual(run) if poor and facts.measured.last else []
     told += [_of_setting(each) for each in odd]
     ended = outcome(facts, seen)
     if ended is not None:
@@ -77,12 +76,12 @@ def findings_of(
     return ranked(told, [*CAUSES, *_of_settings(odd, told)])
 
 
-def of_fault(fault: Bundle, case: Case, *, passed: bool) -> Finding:
+def of_fault(fault: Bundle, run: RunContext, *, passed: bool) -> Finding:
     """Numbers that went bad. One that the run has since gone beyond is no longer the first thing to look at."""
     report = fault.report
     place = report["findings"][0].get("place") if report["findings"] else None
-    lower = lower_rate(case, 0.1) if place not in ("observation", "reward", "advantage", "state") else {}
-    scale = changed(case, "normalize.reward", True) if place in ("advantage", "state") else {}
+    lower = lower_rate(run, 0.1) if place not in ("observation", "reward", "advantage", "state") else {}
+    scale = changed(run, "normalize.reward", True) if place in ("advantage", "state") else {}
     return Finding(
         id="numerical-fault",
         kind="alert" if passed else "fault",
@@ -96,7 +95,7 @@ def of_fault(fault: Bundle, case: Case, *, passed: bool) -> Finding:
     )
 
 
-def read_alerts(facts: Facts, case: Case) -> list[Alert]:
+def read_alerts(facts: Facts, run: RunContext) -> list[Alert]:
     """The alerts of a run: as it wrote them down. They are written at checkpoints and at the end, so where a run has
     not ended properly its metrics are judged again, and whichever has seen more counts.
     """
@@ -104,7 +103,7 @@ def read_alerts(facts: Facts, case: Case) -> list[Alert]:
     if written is not None and facts.status.get("status") in ("finished", "stopped"):
         return written
     try:
-        judged = watch_rows(rules_of(facts.settings), case, _rows(facts.paths.metrics)).alerts()
+        judged = judge_rows(rules_from_settings(facts.settings), run, _rows(facts.paths.metrics)).alerts()
     except (GymlabError, OSError, ValueError):  # no store, or rules of the user's own that cannot be read
         judged = []
     newest = {alert.id: alert for alert in sorted([*(written or []), *judged], key=lambda alert: alert.judged)}

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from gymlab.alerts.alert import Alert
-from gymlab.alerts.rule import SEVERITIES, Severity
+from gymlab.alerts.engine import SEVERITIES, Alert, Severity
 
 # From numbers that went bad, over bugs that make all else meaningless, to what only says that a run fell short.
 Kind = Literal["fault", "bug", "setting", "alert", "outcome"]
@@ -26,7 +25,7 @@ class Finding:
     overrides: dict[str, Any] = field(default_factory=dict)
     metric: str = ""
     since: int | None = None  # env steps; None: from the start
-    updates: int = 0  # judged ones that were sick
+    updates: int = 0  # judged updates that were failing
     share: float = 1.0
     active: bool = True  # still so at the end
     explains: tuple[str, ...] = ()  # ids of findings it brings about

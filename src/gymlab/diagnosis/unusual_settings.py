@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
 from gymlab.alerts.overrides import changed, times
 
 
@@ -69,15 +69,15 @@ def ranges_table() -> list[str]:
     return rows
 
 
-def unusual(case: Case) -> list[Unusual]:
+def unusual(run: RunContext) -> list[Unusual]:
     """All of them, the furthest out first."""
-    found = [*_outside(case), *_rollout(case), *_batch(case), *_optimizer(case)]
+    found = [*_outside(run), *_rollout(run), *_batch(run), *_optimizer(run)]
     return sorted(found, key=lambda each: -each.distance)
 
 
-def _outside(case: Case) -> Iterator[Unusual]:
+def _outside(run: RunContext) -> Iterator[Unusual]:
     for leaf, known in RANGES.items():
-        value = case.number(leaf)
+        value = run.number(leaf)
         if value is None or known.low <= value <= known.high:
             continue
         low = value < known.low
@@ -85,19 +85,19 @@ def _outside(case: Case) -> Iterator[Unusual]:
         consequence = known.below if low else known.above
         if consequence:
             side = "below" if low else "above"
-            text = f"{case.key(leaf)} is {value:g}, {side} the usual {known.low:g} to {known.high:g}"
+            text = f"{run.key(leaf)} is {value:g}, {side} the usual {known.low:g} to {known.high:g}"
             distance = abs(math.log10(max(value, 1e-9) / max(limit, 1e-9)))
-            yield Unusual(case.key(leaf), text, consequence, _back(case, leaf, value, known), distance)
+            yield Unusual(run.key(leaf), text, consequence, _back(run, leaf, value, known), distance)
 
 
-def _back(case: Case, leaf: str, value: float, known: Range) -> dict[str, Any]:
+def _back(run: RunContext, leaf: str, value: float, known: Range) -> dict[str, Any]:
     """The usual value, a schedule keeping its shape."""
-    return times(case, leaf, known.usual / value) if value else changed(case, leaf, known.usual)
+    return times(run, leaf, known.usual / value) if value else changed(run, leaf, known.usual)
 
 
-def _rollout(case: Case) -> Iterator[Unusual]:
-    samples = case.samples
-    n_steps = case.settings.get("n_steps")
+def _rollout(run: RunContext) -> Iterator[Unusual]:
+    samples = run.samples
+    n_steps = run.settings.get("n_steps")
     if samples is None or not isinstance(n_steps, int) or samples >= _FEWEST_SAMPLES:
         return
     wanted = n_steps * 2 ** math.ceil(
@@ -109,29 +109,29 @@ def _rollout(case: Case) -> Iterator[Unusual]:
     )
 
 
-def _batch(case: Case) -> Iterator[Unusual]:
-    size = case.number("batch_size")
-    samples = case.samples
+def _batch(run: RunContext) -> Iterator[Unusual]:
+    size = run.number("batch_size")
+    samples = run.samples
     if size is None or samples is None:
         return
     size = size * samples if size < 1 else size
     fits = [d for d in range(1, samples + 1) if samples % d == 0]
     wanted = min(fits, key=lambda d: abs(math.log(d / _USUAL_BATCH)))
     if size < _SMALLEST_BATCH <= wanted:
-        text = f"{case.key('batch_size')} is {size:g}, below the usual {_SMALLEST_BATCH} or more"
-        overrides = changed(case, "batch_size", wanted)
+        text = f"{run.key('batch_size')} is {size:g}, below the usual {_SMALLEST_BATCH} or more"
+        overrides = changed(run, "batch_size", wanted)
         yield Unusual(
-            case.key("batch_size"), text, "its gradients are mostly noise", overrides, _far(size, _SMALLEST_BATCH)
+            run.key("batch_size"), text, "its gradients are mostly noise", overrides, _far(size, _SMALLEST_BATCH)
         )
 
 
-def _optimizer(case: Case) -> Iterator[Unusual]:
-    rate = case.number("learning_rate")
-    if case.written("optimizer") == "sgd" and rate is not None and rate < 1e-2:
-        text = f"{case.key('optimizer')} is sgd at a learning rate of {rate:g}, which suits adam"
-        overrides = changed(case, "optimizer", "adam")
+def _optimizer(run: RunContext) -> Iterator[Unusual]:
+    rate = run.number("learning_rate")
+    if run.written("optimizer") == "sgd" and rate is not None and rate < 1e-2:
+        text = f"{run.key('optimizer')} is sgd at a learning rate of {rate:g}, which suits adam"
+        overrides = changed(run, "optimizer", "adam")
         yield Unusual(
-            case.key("optimizer"), text, "steps are as small as the gradients are", overrides, _far(rate, 1e-2)
+            run.key("optimizer"), text, "steps are as small as the gradients are", overrides, _far(rate, 1e-2)
         )
 
 

@@ -1,4 +1,4 @@
-"""Watches the metrics of a run: raises and clears alerts, and keeps `alerts.json`."""
+"""Alerts feature: raises and clears alerts from a run's metrics, and writes `alerts.json`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from gymlab.alerts.alert import alerts_json
-from gymlab.alerts.engine import Change, Watch
+from gymlab.alerts.engine import AlertChange, AlertEngine, alerts_json
 from gymlab.core.clock import Clock
 from gymlab.core.format import format_count
 from gymlab.runs import files
@@ -33,23 +32,23 @@ Preflight = Callable[[], dict[str, float]]  # metrics of the first row, found be
 
 
 class Alerts(Feature):
-    """Rows are those of the store, so that the same alerts can be found in it later."""
+    """Judges rows as the store holds them, so that the same alerts can be computed from it later."""
 
     name = "alerts"
 
-    def __init__(self, watch: Watch, paths: RunPaths, preflight: Preflight = dict) -> None:
-        self.watch = watch
+    def __init__(self, engine: AlertEngine, paths: RunPaths, preflight: Preflight = dict) -> None:
+        self.engine = engine
         self._paths = paths
         self._preflight = preflight
         self._first: dict[str, float] = {}
         self._written = ""
 
     def state(self) -> dict[str, Any]:
-        state = self.watch.state()
+        state = self.engine.state()
         return state if state["rules"] else {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.watch.restore(state)
+        self.engine.restore(state)
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):
@@ -65,18 +64,18 @@ class Alerts(Feature):
         elif isinstance(event, Measured) and event.clock.updates > 0 and not event.metrics.keys() <= PREFLIGHT:
             self._fold(event.clock, event.metrics, control)
         elif isinstance(event, CheckpointRequested) and event.kind == "asked":
-            self.watch.keep(event.clock.updates)
+            self.engine.expect_late(event.clock.updates)
         elif isinstance(event, Checkpointed | Ended):
             self._write()
 
     def _fold(self, clock: Clock, metrics: Any, control: Control) -> None:
-        changes = self.watch.fold(clock, metrics)
+        changes = self.engine.fold(clock, metrics)
         for change in changes:
             self._tell(change, clock, control)
         if changes:
             self._write()
 
-    def _tell(self, change: Change, clock: Clock, control: Control) -> None:
+    def _tell(self, change: AlertChange, clock: Clock, control: Control) -> None:
         alert = change.alert
         at = f"at {format_count(clock.env_steps, brief=True)} env_steps"
         if not change.raised:
@@ -85,11 +84,11 @@ class Alerts(Feature):
             return
         log.info("alert %s (%s) %s: %s. %s", alert.id, alert.severity, at, alert.evidence, alert.advice)
         control.emit(AlertRaised(clock, alert))
-        if change.wants_distributions:
+        if change.requests_histograms:
             control.emit(HistogramsRequested(clock))
 
     def _write(self) -> None:
-        text = files.strict_json(alerts_json(self.watch.alerts())) + "\n"
+        text = files.strict_json(alerts_json(self.engine.alerts())) + "\n"
         if text != self._written:
             files.write_text(self._paths.inside(self._paths.alerts), text, durable=False)
             self._written = text

@@ -169,7 +169,7 @@ def _series(curve: Curve, *, chart: bool) -> Series:
 
 def alerts(lab: Lab, run: Run) -> Alerts:
     """Alerts of a run, the worst first: evidence, since when, what to change. Works while it runs."""
-    from gymlab.alerts.alert import by_weight
+    from gymlab.alerts.engine import most_severe_first
     from gymlab.diagnosis.examine import examine
 
     found = examine(lab.run(run))
@@ -185,7 +185,7 @@ def alerts(lab: Lab, run: Run) -> Alerts:
             advice=alert.advice,
             overrides=alert.overrides,
         )
-        for alert in by_weight(found.alerts)[:12]
+        for alert in most_severe_first(found.alerts)[:12]
     ]
     return Alerts(run_id=found.facts.run_id, alerts=told)
 

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from gymlab.alerts.custom import OwnRule, parse_rules
+from gymlab.alerts.custom import CustomRule, parse_rules
 from gymlab.alerts.registry import check_off
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, Number, StepClock, parse_number
@@ -194,7 +194,7 @@ class MetricsSettings(Settings):
     """Updates one stored row stands for; auto: 1 until that would be more than 20k rows."""
 
 
-def _parse_rules(raw: Any) -> tuple[OwnRule, ...]:
+def _parse_rules(raw: Any) -> tuple[CustomRule, ...]:
     """A list of rules, or the path of a YAML file with one. A run's recipe contains the rules themselves."""
     if not isinstance(raw, str):
         return parse_rules(raw)
@@ -214,7 +214,7 @@ _WRITTEN = PlainSerializer(lambda rules: [dict(rule.written) for rule in rules])
 class AlertSettings(Settings):
     """Custom alert rules, and built-in alerts to turn off (see `gymlab explain` and the list of alerts)."""
 
-    rules: Annotated[tuple[OwnRule, ...], PlainValidator(_parse_rules), _WRITTEN, _RULES_SCHEMA] = ()
+    rules: Annotated[tuple[CustomRule, ...], PlainValidator(_parse_rules), _WRITTEN, _RULES_SCHEMA] = ()
     """Rules of your own, `{id, metric, above | below | nan, for, after, severity, advice, try}`, or ./file.yaml."""
     off: tuple[str, ...] = ()
     """Ids of alerts that are turned off for this run."""

@@ -24,7 +24,7 @@ def alerts(facts: Facts) -> Section | None:
         (f"`{shown(alert['id'])}`", shown(alert["severity"]), _often(alert), _when(alert), shown(alert["evidence"]))
         for alert in told
     ]
-    lines = table(("alert", "severity", "sick updates", "first to last", "latest evidence"), rows)
+    lines = table(("alert", "severity", "failing updates", "first to last", "latest evidence"), rows)
     advice = [f"- `{shown(alert['id'])}`: {shown(alert['title'])}. {shown(alert['advice'])}" for alert in told]
     return Section("alerts", "Alerts", [*lines, "", *advice], told)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from gymlab.alerts.context import Case
-from gymlab.alerts.engine import Watch
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import AlertEngine
 from gymlab.alerts.registry import rules_for
 from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.features.alerts import Alerts
@@ -29,7 +29,9 @@ def make_alerts(parts: Parts, paths: RunPaths) -> Alerts:
     rules = rules_for(names, [rule.rule() for rule in recipe.alerts.rules], recipe.alerts.off)
     wanted = "identical-envs" not in recipe.alerts.off and recipe.n_envs > 1
     return Alerts(
-        Watch(rules, Case(context, masked=spaces.masked)), paths, lambda: _preflight(recipe) if wanted else {}
+        AlertEngine(rules, RunContext(context, masked=spaces.masked)),
+        paths,
+        lambda: _preflight(recipe) if wanted else {},
     )
 
 

@@ -210,7 +210,7 @@ def on_common_bins(found: Histograms) -> tuple[np.ndarray, np.ndarray]:
 
 
 def time_line(rows: Sequence[tuple[str, Mark]], end: float) -> Options:
-    """When which alert was there: a bar from its first to its last sick update."""
+    """When which alert was there: a bar from its first to its last failing update."""
     colors = {"error": "#c0504d", "warning": "#d9822b"}
     series = [
         {

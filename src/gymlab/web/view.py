@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from gymlab.alerts.alert import Alert, by_weight
+from gymlab.alerts.engine import Alert, most_severe_first
 from gymlab.metrics.metric import Limits
 from gymlab.reports.report import bounds_json, bounds_of, report_json
 from gymlab.runs import steering
@@ -93,7 +93,7 @@ def read_alerts(paths: RunPaths) -> list[Alert]:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             alerts.append(Alert.from_json(data))
     with contextlib.suppress(ValueError, TypeError):
-        return by_weight(alerts)
+        return most_severe_first(alerts)
     return []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gymlab.alerts.alert import Alert
+from gymlab.alerts.engine import Alert
 from gymlab.features.console.view import RunView, advice_line, format_metrics, known
 from gymlab.metrics import catalogue
 from gymlab.metrics.metric import HEADLINE, Metric

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from gymlab.alerts.alert import Alert
+from gymlab.alerts.engine import Alert
 from gymlab.core.clock import Clock
 from gymlab.core.format import format_count, format_elapsed
 from gymlab.metrics import catalogue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from gymlab.alerts.alert import Alert
+from gymlab.alerts.engine import Alert
 from gymlab.web.charts import Mark, time_line
 from gymlab.web.view import LiveRun, plain_text
 

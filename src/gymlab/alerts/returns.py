@@ -1,19 +1,19 @@
-"""Rules about what comes of it: episodes, returns, evaluations."""
+"""Alert rules for episodes, training returns and evaluations."""
 
 from __future__ import annotations
 
 import math
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed, lower_rate, times
-from gymlab.alerts.rule import Advice, Evidence, Judged, Memory, Row, Rule
 
 PATIENCE = 0.35  # of the budget without a better return
 FALLEN = 0.5  # of what had been gained
 GAP = 0.5  # of what training has gained
 
 
-def _nothing_ends(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _nothing_ends(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     finished = row.metrics["roll/return_window"]
     return Judged(
         Evidence(
@@ -26,14 +26,14 @@ def _nothing_ends(row: Row, memory: Memory, case: Case) -> Judged | None:
     )
 
 
-def _end_episodes(case: Case, evidence: Evidence) -> Advice:
-    limit = case.context.max_episode_steps
+def _end_episodes(run: RunContext, evidence: Evidence) -> Advice:
+    limit = run.context.max_episode_steps
     steps = evidence.numbers["vec_steps"]
-    shorter = {} if limit and steps > limit else changed(case, "env.max_episode_steps", max(10, int(steps) // 10))
+    shorter = {} if limit and steps > limit else changed(run, "env.max_episode_steps", max(10, int(steps) // 10))
     return advice("Without an end no return is known: a time limit, or a longer budget.", shorter)
 
 
-NO_EPISODE = Rule(
+NO_EPISODE = AlertRule(
     "no-episode-finished",
     "warning",
     "no episode has finished",
@@ -48,7 +48,7 @@ NO_EPISODE = Rule(
 )
 
 
-def _returns(row: Row, memory: Memory) -> tuple[float, Memory] | None:
+def _returns(row: JudgedRow, memory: Memory) -> tuple[float, Memory] | None:
     """The training return and what it was at its first, best and lowest; from a full window on."""
     returned = row.metrics["roll/return_mean"]
     window = row.metrics["roll/return_window"]
@@ -60,7 +60,7 @@ def _returns(row: Row, memory: Memory) -> tuple[float, Memory] | None:
     return returned, {**memory, "spread": spread if math.isfinite(spread) else memory["spread"]}
 
 
-def _stalled(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _stalled(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _returns(row, memory)
     if found is None:
         return None
@@ -69,31 +69,31 @@ def _stalled(row: Row, memory: Memory, case: Case) -> Judged | None:
     if gained > 0.02 * max(memory["best"] - memory["first"], abs(memory["best"]) * 0.5):
         memory = {**memory, "best": returned, "best_at": row.progress}
     waited = row.progress - memory["best_at"]
-    sick = waited > PATIENCE and not case.reached(max(returned, memory["best"]))
-    goal = "" if case.goal is None else f", the goal is {case.goal:g}"
+    failing = waited > PATIENCE and not run.reached(max(returned, memory["best"]))
+    goal = "" if run.goal is None else f", the goal is {run.goal:g}"
     return Judged(
         Evidence(
             "roll/return_mean",
             f"return {returned:.4g} has not got better than {memory['best']:.4g} for {waited:.0%} of the budget{goal}",
             {"return": returned, "best": memory["best"], "waited": waited},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-def _move_on(case: Case, evidence: Evidence) -> Advice:
-    now = case.number("entropy_coef") or 0.0
-    more = changed(case, "entropy_coef", 0.01) if now < 1e-3 else {}
+def _move_on(run: RunContext, evidence: Evidence) -> Advice:
+    now = run.number("entropy_coef") or 0.0
+    more = changed(run, "entropy_coef", 0.01) if now < 1e-3 else {}
     return advice(
         "Learning has come to rest below its goal. Where other alerts name a cause, follow them first; else more "
         "exploration, a larger gamma for distant rewards, or a longer budget.",
-        more or times(case, "entropy_coef", 2.0),
+        more or times(run, "entropy_coef", 2.0),
     )
 
 
-STALLED = Rule(
+STALLED = AlertRule(
     "return-stalled",
     "warning",
     "the return has stopped rising",
@@ -108,7 +108,7 @@ STALLED = Rule(
 )
 
 
-def _collapsed(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _collapsed(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _returns(row, memory)
     if found is None:
         return None
@@ -117,39 +117,39 @@ def _collapsed(row: Row, memory: Memory, case: Case) -> Judged | None:
         memory = {**memory, "best": returned}
     gain = memory["best"] - memory["first"]
     lost = memory["best"] - returned
-    sick = gain > 0 and lost > FALLEN * gain and lost > 0.5 * memory["spread"]
+    failing = gain > 0 and lost > FALLEN * gain and lost > 0.5 * memory["spread"]
     return Judged(
         Evidence(
             "roll/return_mean",
             f"return {returned:.4g}, after a best of {memory['best']:.4g} (first {memory['first']:.4g})",
             {"return": returned, "best": memory["best"], "first": memory["first"]},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-def _hold_on(case: Case, evidence: Evidence) -> Advice:
-    falling = {} if _falls(case) else changed(case, "learning_rate", _falling(case))
+def _hold_on(run: RunContext, evidence: Evidence) -> Advice:
+    falling = {} if _falls(run) else changed(run, "learning_rate", _falling(run))
     return advice(
         "What was learnt is lost again: smaller steps, best with a learning_rate that falls to 0; the best checkpoint "
         "is kept.",
-        lower_rate(case, 0.5) if _falls(case) else falling,
+        lower_rate(run, 0.5) if _falls(run) else falling,
     )
 
 
-def _falls(case: Case) -> bool:
-    written = case.written("learning_rate")
+def _falls(run: RunContext) -> bool:
+    written = run.written("learning_rate")
     return not isinstance(written, int | float)
 
 
-def _falling(case: Case) -> str:
-    high = case.number("learning_rate") or 3e-4
+def _falling(run: RunContext) -> str:
+    high = run.number("learning_rate") or 3e-4
     return f"lin_{min(high, 1e-3) if high > 5e-3 else high:g}"
 
 
-COLLAPSED = Rule(
+COLLAPSED = AlertRule(
     "return-collapsed",
     "warning",
     "the return has collapsed",
@@ -163,7 +163,7 @@ COLLAPSED = Rule(
 )
 
 
-def _span(row: Row, memory: Memory) -> tuple[float, float, Memory] | None:
+def _span(row: JudgedRow, memory: Memory) -> tuple[float, float, Memory] | None:
     """The training return, what training has gained so far, and the memory with it."""
     returned = row.metrics["roll/return_mean"]
     if math.isnan(returned):
@@ -172,7 +172,7 @@ def _span(row: Row, memory: Memory) -> tuple[float, float, Memory] | None:
     return returned, high - low, {"low": low, "high": high}
 
 
-def _gap(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _gap(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _span(row, memory)
     if found is None:
         return None
@@ -182,20 +182,20 @@ def _gap(row: Row, memory: Memory, case: Case) -> Judged | None:
     span = max(span, abs(returned) * 0.5)
     # A policy that has just collapsed shows in the window too, if only at its lower end.
     below_all = score < row.metrics.get("roll/return_min", math.inf)
-    sick = below_all and returned - score > max(GAP * span, 3 * error)
+    failing = below_all and returned - score > max(GAP * span, 3 * error)
     return Judged(
         Evidence(
             "eval/sampled_mean",
             f"evaluation (sampled) gives {score:.4g}, training {returned:.4g}",
             {"eval": score, "train": returned},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-EVAL_GAP = Rule(
+EVAL_GAP = AlertRule(
     "eval-below-training",
     "warning",
     "evaluation is far below training",
@@ -204,14 +204,14 @@ EVAL_GAP = Rule(
     "does.",
     ("eval/sampled_mean", "roll/return_mean"),
     _gap,
-    lambda case, _: Advice("Compare the two envs: wrappers, kwargs, time limits, and statistics of the normaliser."),
+    lambda run, _: Advice("Compare the two envs: wrappers, kwargs, time limits, and statistics of the normaliser."),
     raise_after=2,
     of=2,
     clear_after=1,
 )
 
 
-def _greedy(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _greedy(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     found = _span(row, memory)
     if found is None:
         return None
@@ -222,29 +222,29 @@ def _greedy(row: Row, memory: Memory, case: Case) -> Judged | None:
     span = max(memory["high"] - memory["low"], abs(sampled) * 0.2)
     errors = [row.metrics.get(f"eval/{mode}_std", 0.0) for mode in ("greedy", "sampled")]
     error = math.hypot(*errors) / math.sqrt(max(row.metrics.get("eval/greedy_episodes", 1.0), 1))
-    sick = sampled - greedy > max(GAP * span, 3 * error)
+    failing = sampled - greedy > max(GAP * span, 3 * error)
     return Judged(
         Evidence(
             "eval/greedy_mean",
             f"greedy {greedy:.4g}, sampled {sampled:.4g}: the likeliest actions alone do not work",
             {"greedy": greedy, "sampled": sampled},
         )
-        if sick
+        if failing
         else None,
         memory,
     )
 
 
-def _firm(case: Case, evidence: Evidence) -> Advice:
-    coefficient = case.number("entropy_coef") or 0.0
-    less = times(case, "entropy_coef", 0.1) if coefficient > 1e-3 else {}
+def _firm(run: RunContext, evidence: Evidence) -> Advice:
+    coefficient = run.number("entropy_coef") or 0.0
+    less = times(run, "entropy_coef", 0.1) if coefficient > 1e-3 else {}
     return advice(
         "The policy lives by its dice: train longer or with less entropy bonus, or judge it as it acts.",
-        less or changed(case, "stop.solved_by", "sampled"),
+        less or changed(run, "stop.solved_by", "sampled"),
     )
 
 
-GREEDY_GAP = Rule(
+GREEDY_GAP = AlertRule(
     "greedy-below-sampled",
     "warning",
     "greedy play is far below sampled play",

@@ -1,4 +1,4 @@
-"""Every rule is raised by a real training run that was built to have its disease."""
+"""Every rule is raised by a real training run with the fault it detects."""
 
 import json
 
@@ -12,7 +12,7 @@ from gymlab.trackers.assemble import Trackers
 
 TINY = ["policy.hidden=[8]", "n_envs=4", "n_steps=32", "eval.episodes=8", "eval.final_episodes=8", "eval.every=25%"]
 PPO = [*TINY, "checkpoints.every=100%", "batch_size=64", "epochs=4", "clip_range=0.2"]
-CARTPOLE, SICK = ("CartPole-v1:ppo", PPO), ("tests.alerts.envs:Sick:ppo", PPO)
+CARTPOLE, FAULTY = ("CartPole-v1:ppo", PPO), ("tests.alerts.envs:FaultyEnv:ppo", PPO)
 DEAD = ("tests/alerts/recipes/dead.yaml", TINY)
 BIASED = ("tests/alerts/recipes/biased.yaml", TINY)
 
@@ -22,13 +22,13 @@ QUICK = {
         {"entropy-collapse", "explained-variance-negative", "kl-high", "return-collapsed"}),
     "a learning rate of next to nothing": (CARTPOLE, ["learning_rate=1e-9", "max_grad_norm=1e-3"], "6k",
         {"entropy-stuck", "gradients-always-clipped", "kl-low", "return-stalled"}),
-    "observations outside their space, a feature that miscounts": (SICK, ["env.kwargs={disease: outside}",
+    "observations outside their space, a feature that miscounts": (FAULTY, ["env.kwargs={fault: outside}",
         "features=[tests.alerts.envs:Backwards]"], "2k", {"bounds-broken", "counter-fell"}),
 }  # fmt: skip
 SLOW = {
-    "rewards that grow with the age of the env": (SICK, ["env.kwargs={disease: growing}"], "6k",
+    "rewards that grow with the age of the env": (FAULTY, ["env.kwargs={fault: growing}"], "6k",
         {"eval-below-training", "gradient-spikes", "reward-scale", "value-loss-exploding"}),
-    "a reward for changing one's mind that nothing shows": (SICK, ["env.kwargs={disease: alternate}"], "6k",
+    "a reward for changing one's mind that nothing shows": (FAULTY, ["env.kwargs={fault: alternate}"], "6k",
         {"explained-variance-low", "greedy-below-sampled", "identical-envs"}),
     "an early end of the learning rate": (CARTPOLE, ["learning_rate={start: 1e-3, end: 0, to: 0.3}"], "6k",
         {"learning-rate-zero"}),
@@ -37,36 +37,36 @@ SLOW = {
         {"kl-stops-often"}),
     "actions without spread in a run shorter than an episode": (("Pendulum-v1:ppo", PPO), ["policy.log_std_init=-5"],
         "1280", {"initial-action-std", "no-episode-finished"}),
-    "actions from a corner of the space": (SICK, ["env.kwargs={disease: off-centre}"], "2k", {"initial-action-mean"}),
+    "actions from a corner of the space": (FAULTY, ["env.kwargs={fault: off-centre}"], "2k", {"initial-action-mean"}),
     "a policy with a favourite": (BIASED, [], "2k", {"initial-policy-not-uniform"}),
     "units that never fire": (DEAD, [], "8k", {"dead-units"}),
     "rewards in thousands without any scaling": (("CartPole-v1:a2c", [*TINY, "n_steps=5"]),
         ["env.wrappers=[{scale_reward: 1000}]"], "20k", {"advantage-scale", "reward-scale"}),
     "episodes far longer than rollouts": (("Pendulum-v1:reinforce", TINY), ["n_steps=10"], "20k",
         {"stale-transitions"}),
-    "an env that grows slow": (SICK, ["env.kwargs={disease: slow}"], "6k", {"speed-drop"}),
+    "an env that grows slow": (FAULTY, ["env.kwargs={fault: slow}"], "6k", {"speed-drop"}),
 }  # fmt: skip
 
 
 def alerts_of(name, folder, *more, **options):
-    """Train the sick recipe and read what the run left behind."""
+    """Train the faulty recipe and read what the run left behind."""
     (reference, base), changes, budget, _ = (QUICK | SLOW)[name]
     result = train(resolve(reference, [*base, *changes, *more], budget=budget).recipe, Options(**options), folder)
     return json.loads((result.run_dir / "alerts.json").read_text())["alerts"]
 
 
-@pytest.mark.parametrize("disease", QUICK)
-def test_a_sick_run_raises_its_alerts(disease, tmp_path):
-    found = {alert["id"]: alert for alert in alerts_of(disease, tmp_path)}
-    assert QUICK[disease][-1] <= found.keys()
+@pytest.mark.parametrize("fault", QUICK)
+def test_a_faulty_run_raises_its_alerts(fault, tmp_path):
+    found = {alert["id"]: alert for alert in alerts_of(fault, tmp_path)}
+    assert QUICK[fault][-1] <= found.keys()
     assert list(found) == sorted(found)
     assert all(0 < alert["count"] <= alert["judged"] and alert["advice"] for alert in found.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("disease", SLOW)
-def test_a_sick_run_raises_its_alerts_slowly(disease, tmp_path):
-    assert SLOW[disease][-1] <= {alert["id"] for alert in alerts_of(disease, tmp_path)}
+@pytest.mark.parametrize("fault", SLOW)
+def test_a_faulty_run_raises_its_alerts_slowly(fault, tmp_path):
+    assert SLOW[fault][-1] <= {alert["id"] for alert in alerts_of(fault, tmp_path)}
 
 
 @pytest.mark.slow
@@ -78,6 +78,6 @@ def test_a_tracker_that_cannot_write_is_an_alert(tmp_path, caplog):
     assert "training is not affected" in caplog.text
 
 
-def test_every_rule_has_a_disease():
+def test_every_rule_is_raised_by_a_faulty_run():
     shown = {name for *_, raised in (QUICK | SLOW).values() for name in raised}
     assert shown | {"tracker-outage"} == set(names())

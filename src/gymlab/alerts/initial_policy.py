@@ -1,13 +1,13 @@
-"""Rules about the first rollout: an untrained policy should try everything about equally."""
+"""Alert rules for the first rollout: an untrained policy should choose about uniformly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from gymlab.alerts.context import Case
+from gymlab.alerts.context import RunContext
+from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judge, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed
-from gymlab.alerts.rule import Advice, Evidence, Judge, Judged, Memory, Row, Rule
 
 LEAST_ENTROPY = 0.9  # of the maximum
 SHARES = "roll/action_share/"
@@ -17,49 +17,49 @@ WIDE = 0.42
 
 
 def _once(judge: Judge) -> Judge:
-    """Only the first row is judged; the second, always well, clears it."""
+    """Judge the first row only; the second always passes, which clears the alert."""
 
-    def first(row: Row, memory: Memory, case: Case) -> Judged | None:
+    def first(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         seen = memory.get("seen", 0.0)
-        if seen >= 2 or case.masked:  # a mask forbids what would be uniform
+        if seen >= 2 or run.masked:  # a mask forbids what would be uniform
             return None
         if seen == 1:
             return Judged(None, {"seen": 2.0})
-        judged = judge(row, memory, case)
+        judged = judge(row, memory, run)
         return None if judged is None else Judged(judged.evidence, {"seen": 1.0})
 
     return first
 
 
-def _shares(row: Row, memory: Memory, case: Case) -> Judged | None:
-    """How evenly the first rollout chose: the entropy of its action shares, component by component."""
-    if case.choices is None:
+def _shares(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
+    """Entropy of the first rollout's action shares, component by component."""
+    if run.choices is None:
         return None
     shares = [value for name, value in row.metrics.items() if name.startswith(SHARES) and value > 0]
     entropy = -sum(share * math.log(share) for share in shares)
-    if entropy >= LEAST_ENTROPY * case.choices:
+    if entropy >= LEAST_ENTROPY * run.choices:
         return Judged()
     name = max((name for name in row.metrics if name.startswith(SHARES)), key=lambda name: row.metrics[name])
     action = name.removeprefix(SHARES)
-    text = f"action {action} is {row.metrics[name]:.0%} of the first rollout; evenness {entropy / case.choices:.0%}"
-    return Judged(Evidence(name, text, {"share": row.metrics[name], "entropy": entropy, "max": case.choices}))
+    text = f"action {action} is {row.metrics[name]:.0%} of the first rollout; evenness {entropy / run.choices:.0%}"
+    return Judged(Evidence(name, text, {"share": row.metrics[name], "entropy": entropy, "max": run.choices}))
 
 
-def _components(row: Row, name: str) -> Iterator[tuple[str, float]]:
+def _components(row: JudgedRow, name: str) -> Iterator[tuple[str, float]]:
     """One value per component of the action, or the one of all where there is only that."""
     parts = [(key, value) for key, value in row.metrics.items() if key.startswith(f"{name}/")]
     yield from parts or [(name, row.metrics[name])]
 
 
-def _mean(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _mean(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     judged = False
     for name, mean in _components(row, "roll/action_mean"):
-        width = case.width(name)
+        width = run.width(name)
         if not width or math.isnan(mean):
             continue
         judged = True
-        middle = sum(case.limits(name)) / 2
-        noise = 4 * 0.3 / math.sqrt(case.samples or 64)
+        middle = sum(run.limits(name)) / 2
+        noise = 4 * 0.3 / math.sqrt(run.samples or 64)
         if abs(mean - middle) > (OFF_CENTRE + noise) * width:
             return Judged(
                 Evidence(
@@ -71,16 +71,16 @@ def _mean(row: Row, memory: Memory, case: Case) -> Judged | None:
     return Judged() if judged else None
 
 
-def _std(row: Row, memory: Memory, case: Case) -> Judged | None:
+def _std(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     judged = False
     for name, std in _components(row, "roll/action_std"):
-        width = case.width(name.replace("action_std", "action_mean"))
+        width = run.width(name.replace("action_std", "action_mean"))
         if not width or math.isnan(std):
             continue
         judged = True
         share = std / width
         # Two choices are the two edges of their space.
-        if share < NARROW or (share > WIDE and case.choices is None):
+        if share < NARROW or (share > WIDE and run.choices is None):
             return Judged(
                 Evidence(
                     name,
@@ -91,24 +91,24 @@ def _std(row: Row, memory: Memory, case: Case) -> Judged | None:
     return Judged() if judged else None
 
 
-def _centre(case: Case, evidence: Evidence) -> Advice:
+def _centre(run: RunContext, evidence: Evidence) -> Advice:
     text = "Exploration starts lopsided: the policy's last layer should begin near 0 (a small gain, no bias)"
-    if case.choices is not None:
+    if run.choices is not None:
         return Advice(f"{text}.")
     return Advice(f"{text}, and a Box should be centred: wrap the env so that its actions lie within [-1, 1].")
 
 
-def _spread(case: Case, evidence: Evidence) -> Advice:
-    if case.choices is not None:
+def _spread(run: RunContext, evidence: Evidence) -> Advice:
+    if run.choices is not None:
         return Advice("The policy begins with a favourite action: its last layer should begin near 0 (a small gain).")
-    wanted = round(math.log(0.3 * evidence.numbers["width"]), 1)
+    log_std = round(math.log(0.3 * evidence.numbers["width"]), 1)
     return advice(
         "The first actions hardly explore, or pile up at the edges of the space.",
-        changed(case, "policy.log_std_init", wanted),
+        changed(run, "policy.log_std_init", log_std),
     )
 
 
-POLICY = Rule(
+POLICY = AlertRule(
     "initial-policy-not-uniform",
     "warning",
     "the untrained policy has favourites",
@@ -117,12 +117,12 @@ POLICY = Rule(
     (f"{SHARES}*",),
     _once(_shares),
     _centre,
-    wants_distributions=True,
+    requests_histograms=True,
     raise_after=1,
     of=1,
     clear_after=1,
 )
-MEAN = Rule(
+MEAN = AlertRule(
     "initial-action-mean",
     "warning",
     "the first actions are lopsided",
@@ -135,7 +135,7 @@ MEAN = Rule(
     of=1,
     clear_after=1,
 )
-STD = Rule(
+STD = AlertRule(
     "initial-action-std",
     "warning",
     "the first actions have the wrong spread",

@@ -1,7 +1,8 @@
-"""Recipes spoilt on purpose (benchmarks/sick/) and what comes of doing what `gymlab diagnose` says, nothing else.
+"""Recipes with deliberate faults (benchmarks/faulty_recipes/), repaired by following `gymlab diagnose` alone.
 
-Each is trained, then `diagnose --apply` and `train` take turns until it is solved, three times at most. Writes
-benchmarks/results/sick.json and the table in docs/alerts.md. Quick look: python benchmarks/sick.py --only rate-high
+Each is trained, then `diagnose --apply` and `train` alternate until it is solved, three times at most. Writes
+benchmarks/results/faulty_recipes.json and the table in docs/alerts.md.
+Quick look: python benchmarks/faulty_recipes.py --only rate-high
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 from gymlab.diagnosis.unusual_settings import ranges_table
 
 ROOT = Path(__file__).resolve().parent.parent
-RECIPES = ROOT / "benchmarks" / "sick"
-RESULTS = ROOT / "benchmarks" / "results" / "sick.json"
+RECIPES = ROOT / "benchmarks" / "faulty_recipes"
+RESULTS = ROOT / "benchmarks" / "results" / "faulty_recipes.json"
 PAGE = ROOT / "docs" / "alerts.md"
 ROUNDS = 3
 
@@ -37,27 +38,32 @@ def gymlab(folder: Path, *words: str) -> dict[str, Any]:
 
 
 def train(folder: Path, reference: str, seed: int) -> dict[str, Any]:
-    told = gymlab(folder, "train", reference, "--seed", str(seed), "-q")
-    score = None if told["eval"] is None else told["eval"]["greedy"]["mean"]
-    return {"run_id": told["run_id"], "score": score, "solved": told["solved"] is True, "env_steps": told["env_steps"]}
+    result = gymlab(folder, "train", reference, "--seed", str(seed), "-q")
+    score = None if result["eval"] is None else result["eval"]["greedy"]["mean"]
+    return {
+        "run_id": result["run_id"],
+        "score": score,
+        "solved": result["solved"] is True,
+        "env_steps": result["env_steps"],
+    }
 
 
 def cure(reference: str, seed: int, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Train a sick recipe and follow the first advice until it is solved."""
+    """Train a faulty recipe and follow the first advice until it is solved."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(RECIPES, folder / "recipes")
         run = train(folder, reference, seed)
         story: dict[str, Any] = {"recipe": reference, "sick": run, "rounds": []}
         while not run["solved"] and len(story["rounds"]) < rounds:
-            told = gymlab(folder, "diagnose", run["run_id"], "--apply")["applied"]
-            run = train(folder, f"{told['path']}:{told['variant']}", seed)
-            story["rounds"].append({"finding": told["finding"], "changes": told["changes"], **run})
+            advice = gymlab(folder, "diagnose", run["run_id"], "--apply")["applied"]
+            run = train(folder, f"{advice['path']}:{advice['variant']}", seed)
+            story["rounds"].append({"finding": advice["finding"], "changes": advice["changes"], **run})
         return story
 
 
 def references(only: list[str]) -> list[str]:
-    """`ENV:VARIANT` of all sick recipes, or of those named."""
+    """`ENV:VARIANT` of all faulty recipes, or of those named."""
     found = [
         f"{path.stem}:{variant}"
         for path in sorted(RECIPES.glob("*.yaml"))
@@ -68,7 +74,7 @@ def references(only: list[str]) -> list[str]:
 
 def table(stories: list[dict[str, Any]], seed: int) -> str:
     rows = [
-        "| sick recipe | score | what was found and followed | score after | solved |",
+        "| faulty recipe | score | what was found and followed | score after | solved |",
         "| --- | --- | --- | --- | --- |",
     ]
     for story in stories:
@@ -96,7 +102,7 @@ def _value(value: Any) -> str:
 def write(table: str) -> None:
     """The tables of the page."""
     page = PAGE.read_text()
-    for name, text in (("sick", table), ("ranges", "\n".join([*ranges_table(), ""]))):
+    for name, text in (("faulty", table), ("ranges", "\n".join([*ranges_table(), ""]))):
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         page = marks.sub(lambda found, text=text: f"{found[1]}{text}{found[2]}", page)
     PAGE.write_text(page)
