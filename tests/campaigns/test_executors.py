@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gymlab.campaigns.executors.pool import Pool
-from gymlab.campaigns.executors.protocol import Progressed
-from gymlab.campaigns.executors.vmapped import Together
-from gymlab.campaigns.group import Wishes, make_group, new_tasks, run_group
+from gymlab.campaigns.executors.protocol import RunProgressed
+from gymlab.campaigns.executors.vmapped import VmappedExecutor
+from gymlab.campaigns.group import GroupOptions, make_group, new_specs, run_group
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.runs.checkpoints import load_checkpoint
@@ -46,10 +46,10 @@ def solo(folder, run_id, seed, recipe, **more):
 
 
 def grouped(runs, name, seeds, variations=(), how="processes", budget="80"):
-    """A group and its tasks."""
+    """A group and its specs."""
     recipe = tiny(budget=budget)
     group = make_group(recipe, seeds, variations, name=name, how=how)
-    return group, new_tasks(runs, group, group.members, recipe, Wishes())
+    return group, new_specs(runs, group, group.members, recipe, GroupOptions())
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,9 @@ def pooled(tmp_path_factory):
     outcomes = []
     with Pool(1) as pool:
         for name, budget in (("g", "80"), ("long", LONG)):
-            group, tasks = grouped(runs, name, [3, 4], budget=budget)
-            for task in tasks:
-                pool.submit(task)
-            source = pool if name == "g" else _StoppedOnItsWay(pool)
-            outcomes.append(run_group(runs, group, source, "processes", Wishes(output="json")))
+            group, specs = grouped(runs, name, [3, 4], budget=budget)
+            executor = pool if name == "g" else _StoppedOnItsWay(pool)
+            outcomes.append(run_group(runs, group, specs, executor, GroupOptions(output="json")))
     return runs, *outcomes
 
 
@@ -71,11 +69,12 @@ class _StoppedOnItsWay:
     """A signal comes as soon as a member has got somewhere."""
 
     def __init__(self, pool):
-        self.stop, self._pool = pool.stop, pool
+        self.stop, self.submit, self._pool = pool.stop, pool.submit, pool
+        self.size, self.description = pool.size, pool.description
 
     def reports(self):
         for report in self._pool.reports():
-            if isinstance(report, Progressed):
+            if isinstance(report, RunProgressed):
                 self.stop("interrupted by SIGINT")
             yield report
 
@@ -160,8 +159,8 @@ def test_recipes_share_compiled_code_only_where_numbers_alone_differ():
 def vmapped(tmp_path_factory):
     """Two learning rates in one program; one of them is far too high."""
     runs = tmp_path_factory.mktemp("vmapped")
-    group, tasks = grouped(runs, "v", [1], [("learning_rate=1e-2",), ("learning_rate=1e38",)], "vmap")
-    return runs, run_group(runs, group, Together(tasks), "vmap", Wishes(output="json"))
+    group, specs = grouped(runs, "v", [1], [("learning_rate=1e-2",), ("learning_rate=1e38",)], "vmap")
+    return runs, run_group(runs, group, specs, VmappedExecutor(), GroupOptions(output="json"))
 
 
 @pytest.fixture(scope="module")

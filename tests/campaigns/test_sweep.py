@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gymlab.campaigns.executors.pool import Pool
-from gymlab.campaigns.executors.protocol import Progressed
+from gymlab.campaigns.executors.protocol import RunProgressed
 from gymlab.campaigns.sweep.plan import write_plan
 from gymlab.campaigns.sweep.runner import Driver
 from gymlab.campaigns.sweep.start import Wanted, known_plan, make_plan
@@ -103,7 +103,7 @@ def test_a_run_whose_worker_dies_goes_on_with_another(tmp_path):
         killed = 0
 
         def report(self, trial, seed, report):
-            if isinstance(report, Progressed) and report.env_steps > 1000 and not self.killed:
+            if isinstance(report, RunProgressed) and report.env_steps > 1000 and not self.killed:
                 self.killed = read_status(RunPaths(tmp_path / f"dies-t{trial:03d}-s{seed}"))["pid"]
                 os.kill(self.killed, signal.SIGKILL)
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gymlab.campaigns.executors.protocol import Finished, Task
+from gymlab.campaigns.executors.protocol import RunFinished
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.sweep.best import write_variant
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
@@ -52,9 +53,9 @@ def test_the_best_trial_trains_from_its_file_and_is_drawn(cli, pools):
     assert best["overrides"] == told["best"]["overrides"]
     assert best["written"] == "recipes/CartPole-v1-found.yaml"
     text = dump_recipe(resolve("CartPole-v1:found").recipe)
-    pools[2].submit(Task(0, str(cli.folder / "runs"), "found", 0, text, full_budget=True))
+    pools[2].submit(RunSpec(0, str(cli.folder / "runs"), "found", 0, text, full_budget=True))
     trained = list(pools[2].reports())[-1]
-    assert isinstance(trained, Finished)
+    assert isinstance(trained, RunFinished)
     assert trained.result["eval"]["greedy"]["mean"] == pytest.approx(told["best"]["value"], abs=1e-9)
     drawn = json.loads(cli("sweep", "plot", "b", "-o", "b.png", "--json").out)
     assert (cli.folder / "b.png").read_bytes().startswith(b"\x89PNG")

@@ -1,27 +1,28 @@
-"""A group of runs from its first member to its summary: by a pool of processes, or by one vmapped program."""
+"""Group of runs: trains its members with an executor, shows their progress, and sums up."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gymlab.campaigns.executors.protocol import (
-    Alerted,
-    Began,
-    Failed,
-    Finished,
-    NotBegun,
-    Progressed,
-    Report,
-    Scored,
-    Task,
+    Executor,
+    RunAlerted,
+    RunBegan,
+    RunFailed,
+    RunFinished,
+    RunNotBegun,
+    RunProgressed,
+    RunReport,
+    RunScored,
     report_fields,
 )
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.summary import Ending, Summary, by_variation, read_ending, score_json, summarize, told
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count
@@ -43,22 +44,22 @@ _SHORT_NAME = 24  # letters of a recipe's name in a group's: members' ids are lo
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What a session is told beside the group."""
+class GroupOptions:
+    """Options of one session of a group, beside what the group itself holds."""
 
     command: tuple[str, ...] = ()
     wandb: str | None = None
     tensorboard: bool = False
     output: str = "people"
     notes: tuple[str, ...] = ()  # of the recipe, shown first
-    overrides: tuple[str, ...] = ()  # the following are for members that go on
+    overrides: tuple[str, ...] = ()  # this and the following: for members that are resumed
     budget: str | None = None
     full_budget: bool = False
     reschedule: bool = False
 
 
 @dataclass
-class Outcome:
+class GroupOutcome:
     """How a session of a group ended."""
 
     group: Group
@@ -93,36 +94,38 @@ def make_group(
     return Group(name, recipe.name, dump_redacted_recipe(recipe), how, tuple(members))
 
 
-def new_tasks(runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, wishes: Wishes) -> list[Task]:
-    """A task per member that has not begun. Says what is wrong before anything is made."""
+def new_specs(
+    runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, options: GroupOptions
+) -> list[RunSpec]:
+    """A spec per member that has not begun. All errors are raised before anything is made."""
     registered = registration(recipe.env.id)
-    tasks = []
+    specs = []
     recipes = {overrides: amend(recipe, overrides) for overrides in {member.overrides for member in group.members}}
     if group.how == "vmap":
         check_alike(recipe, recipes)
     for member in members:
         if run_paths(runs_root, member.run_id).root.exists():
             raise UserError(f"run id '{member.run_id}' exists already: `gymlab resume {group.name}`, or --group NAME")
-        tasks.append(
-            Task(
+        specs.append(
+            RunSpec(
                 number=group.members.index(member),
                 runs_root=str(runs_root),
                 run_id=member.run_id,
                 seed=member.seed,
                 recipe=dump_recipe(recipes[member.overrides]),
                 registered=registered,
-                full_budget=group.full_budget or wishes.full_budget,
+                full_budget=group.full_budget or options.full_budget,
                 group=group.name,
                 tags=group.tags,
                 note=group.note,
-                command=wishes.command,
+                command=options.command,
                 solved_at_source=group.solved_at_source,
                 init_from=group.init_from,
-                wandb=wishes.wandb,
-                tensorboard=wishes.tensorboard,
+                wandb=options.wandb,
+                tensorboard=options.tensorboard,
             )
         )
-    return tasks
+    return specs
 
 
 def check_alike(recipe: Recipe, variations: Mapping[tuple[str, ...], Recipe]) -> None:
@@ -133,49 +136,46 @@ def check_alike(recipe: Recipe, variations: Mapping[tuple[str, ...], Recipe]) ->
             raise UserError(f"--vmap {', '.join(overrides)}: that is compiled in, and can differ only in {names}")
 
 
-def more_tasks(runs_root: Path, group: Group, members: Iterable[Member], wishes: Wishes) -> list[Task]:
-    """A task per member that goes on from its last checkpoint."""
+def resumed_specs(runs_root: Path, group: Group, members: Iterable[Member], options: GroupOptions) -> list[RunSpec]:
+    """A spec per member that is resumed from its last checkpoint."""
     return [
-        Task(
+        RunSpec(
             number=group.members.index(member),
             runs_root=str(runs_root),
             run_id=member.run_id,
             seed=member.seed,
             resume=True,
-            overrides=wishes.overrides,
-            budget=wishes.budget,
-            full_budget=wishes.full_budget,
-            reschedule=wishes.reschedule,
-            command=wishes.command,
-            wandb=wishes.wandb,
-            tensorboard=wishes.tensorboard,
+            overrides=options.overrides,
+            budget=options.budget,
+            full_budget=options.full_budget,
+            reschedule=options.reschedule,
+            command=options.command,
+            wandb=options.wandb,
+            tensorboard=options.tensorboard,
         )
         for member in members
     ]
 
 
-class Source(Protocol):
-    """A pool or a vmapped program, with tasks to do."""
-
-    def reports(self) -> Iterator[Report]: ...
-    def stop(self, reason: str) -> None: ...
-
-
-def run_group(runs_root: Path, group: Group, source: Source, how: str, wishes: Wishes) -> Outcome:
-    """Have the members trained, show how they get on, and sum up."""
-    book = Book(runs_root, group, wishes.output, how)
-    with book.table, watch_signals(source.stop) as interrupts:
-        book.table.print(book.title, "bold")
-        for note in wishes.notes:
-            book.table.print(f"note: {note}", "dim")
-        for report in source.reports():
-            if book.note(report):
-                source.stop("refused")
-    return book.close(interrupts.received is not None, interrupts.exit_code)
+def run_group(
+    runs_root: Path, group: Group, specs: Iterable[RunSpec], executor: Executor, options: GroupOptions
+) -> GroupOutcome:
+    """Train the members, show their progress, and sum up."""
+    progress = GroupProgress(runs_root, group, options.output, executor.description)
+    for spec in specs:
+        executor.submit(spec)
+    with progress.table, watch_signals(executor.stop) as interrupts:
+        progress.table.print(progress.title, "bold")
+        for note in options.notes:
+            progress.table.print(f"note: {note}", "dim")
+        for report in executor.reports():
+            if progress.add(report):
+                executor.stop("refused")
+    return progress.close(interrupts.received is not None, interrupts.exit_code)
 
 
-class Book:
-    """Keeps a group's record while its members report, and shows them."""
+class GroupProgress:
+    """Progress of a group: a table row per member, and the group's file once its first member has begun."""
 
     def __init__(self, runs_root: Path, group: Group, output: str, how: str) -> None:
         self._root = runs_root
@@ -186,41 +186,41 @@ class Book:
         self.title = title
         self._rows = [RunRow(member.label) for member in group.members]
         self.table = ProgressTable(sys.stdout, table_mode(output, sys.stdout), self._lines, self._progress)
-        self._began = time.perf_counter()
-        self._before = sum(_steps(runs_root, member) for member in group.members)
+        self._start = time.perf_counter()
+        self._steps_before = sum(_steps(runs_root, member) for member in group.members)
         self._recorded = False
         self._failures: dict[str, str] = {}
         self._refusal: str | None = None
         self._codes: list[int] = []
 
-    def note(self, report: Report) -> bool:
-        """Take a report in; True where nobody need go on: the first member was refused, and so will all be."""
+    def add(self, report: RunReport) -> bool:
+        """Show a report; True where the others need not begin: the first member was refused, and so will all be."""
         member = self._group.members[report.member]
         row = self._rows[report.member]
         if self._output == "jsonl":
             print(json.dumps({"run_id": member.run_id, **report_fields(report)}), flush=True)
-        if isinstance(report, Began):
+        if isinstance(report, RunBegan):
             row.status = "running"
             self._record(report)
-        elif isinstance(report, Progressed):
+        elif isinstance(report, RunProgressed):
             row.progress = report.progress
             row.env_steps = report.env_steps
             row.mean_return = report.mean_return
             row.speed = report.steps_per_second
-        elif isinstance(report, Scored):
+        elif isinstance(report, RunScored):
             row.score = report.score
-        elif isinstance(report, Alerted):
+        elif isinstance(report, RunAlerted):
             row.alerts[report.alert] = report.severity
-        elif isinstance(report, Finished):
+        elif isinstance(report, RunFinished):
             self._finished(member, report)
-        elif isinstance(report, Failed):
+        elif isinstance(report, RunFailed):
             row.status = "failed"
             self._failures[member.run_id] = report.message
             if report.refused and not self._recorded:
                 self._refusal = self._refusal or report.message
                 return True
             self.table.print(f"{member.label}: failed: {report.message.splitlines()[0]}", "dim")
-        elif isinstance(report, NotBegun):
+        elif isinstance(report, RunNotBegun):
             row.status = "not begun"
         self.table.update()
         return False
@@ -229,12 +229,12 @@ class Book:
         return run_lines(self._rows, self._totals(), height)
 
     def _totals(self) -> str:
-        return format_totals(self._rows, time.perf_counter() - self._began)
+        return format_totals(self._rows, time.perf_counter() - self._start)
 
     def _progress(self) -> str:
         return f"{format_count(sum(row.env_steps for row in self._rows), brief=True)} env_steps  {self._totals()}"
 
-    def _record(self, report: Began) -> None:
+    def _record(self, report: RunBegan) -> None:
         if self._recorded:
             return
         known = read_group(self._root, self._group.name)
@@ -244,7 +244,7 @@ class Book:
         for note in report.notes:
             self.table.print(f"note: {note}", "dim")
 
-    def _finished(self, member: Member, report: Finished) -> None:
+    def _finished(self, member: Member, report: RunFinished) -> None:
         result = report.result
         row = self._rows[report.member]
         row.status = result["status"]
@@ -254,15 +254,15 @@ class Book:
         steps = f"{result['env_steps']} env_steps"
         self.table.print(f"{member.label}: {result['status']} at {steps} ({result['stop_reason']})", "dim")
 
-    def close(self, interrupted: bool, signal_code: int) -> Outcome:
+    def close(self, interrupted: bool, signal_code: int) -> GroupOutcome:
         """The summary, read from the runs' folders."""
         if self._refusal is not None:
             raise UserError(self._refusal)
         endings = [read_ending(self._root, member) for member in self._group.members]
-        steps = sum(ending.env_steps for ending in endings) - self._before
-        summary = summarize(endings, steps, time.perf_counter() - self._began)
+        steps = sum(ending.env_steps for ending in endings) - self._steps_before
+        summary = summarize(endings, steps, time.perf_counter() - self._start)
         code = 1 if self._failures else signal_code if interrupted else max(self._codes, default=0)
-        return Outcome(self._group, endings, summary, code, self._failures)
+        return GroupOutcome(self._group, endings, summary, code, self._failures)
 
 
 def _steps(runs_root: Path, member: Member) -> int:

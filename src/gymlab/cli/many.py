@@ -19,8 +19,9 @@ from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
     from gymlab.campaigns.executors.pool import Pool
-    from gymlab.campaigns.executors.protocol import Task
-    from gymlab.campaigns.group import Outcome, Wishes
+    from gymlab.campaigns.executors.protocol import Executor
+    from gymlab.campaigns.group import GroupOptions, GroupOutcome
+    from gymlab.campaigns.run_spec import RunSpec
     from gymlab.recipes.schema import Recipe
     from gymlab.runs.groups import Group
 
@@ -55,24 +56,24 @@ def train_many(
     with orderly(), _pool(grid.jobs, len(seeds)) as pool:
         if grid.vmap is None and not _may_have_gpu():
             pool.warm_up()  # while we read the recipe
-        from gymlab.campaigns.group import Wishes, make_group, new_tasks
+        from gymlab.campaigns.group import GroupOptions, make_group, new_specs
         from gymlab.cli.detach import typed_command
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.trackers.assemble import choose_trackers
 
         asked = choose_trackers(*trackers)
         resolved = sought.resolve()
-        wishes = Wishes(typed_command(), asked.wandb, asked.tensorboard, output, tuple(resolved.notes))
+        options = GroupOptions(typed_command(), asked.wandb, asked.tensorboard, output, tuple(resolved.notes))
         how = "vmap" if grid.vmap is not None or _suits_gpu(resolved.recipe) else "processes"
         group = make_group(resolved.recipe, seeds, varied, name=grid.name, how=how)
         group = replace(group, **named, solved_at_source=resolved.solved_at_source)
-        tasks = new_tasks(runs_folder(), group, group.members, resolved.recipe, wishes)
-        _finish(_run(group, tasks, pool, wishes), output)
+        specs = new_specs(runs_folder(), group, group.members, resolved.recipe, options)
+        _finish(_run(group, specs, pool, options), output)
 
 
 def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bool) -> None:
     """Go on with the members of a group that are not finished or, where something changes, with all of them."""
-    from gymlab.campaigns.group import Wishes, more_tasks, new_tasks
+    from gymlab.campaigns.group import GroupOptions, new_specs, resumed_specs
     from gymlab.cli.detach import typed_command
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.recipes.resolve import amend, read_run_text
@@ -80,32 +81,31 @@ def resume_many(group: Group, wanted: dict[str, Any], output: str, *, detach: bo
 
     _refuse_detaching(detach)
     root = runs_folder()
-    wishes = Wishes(typed_command(), output=output, **wanted)
+    options = GroupOptions(typed_command(), output=output, **wanted)
     open_ones = unfinished(root, group)
     fresh = [member for member, has_begun in open_ones if not has_begun]
     begun = [member for member, has_begun in open_ones if has_begun]
-    if wishes.overrides or wishes.budget or wishes.full_budget:
+    if options.overrides or options.budget or options.full_budget:
         begun = [member for member in group.members if member not in fresh]
     elif not open_ones:
         typer.echo(f"{group.name} has finished: extend it with `gymlab resume {group.name} --budget N`")
         return
-    recipe = amend(read_run_text(group.recipe), wishes.overrides, budget=wishes.budget)
-    tasks = [*more_tasks(root, group, begun, wishes), *new_tasks(root, group, fresh, recipe, wishes)]
-    with _pool(None, len(tasks)) as pool:
-        _finish(_run(group, tasks, pool, wishes), output)
+    recipe = amend(read_run_text(group.recipe), options.overrides, budget=options.budget)
+    specs = [*resumed_specs(root, group, begun, options), *new_specs(root, group, fresh, recipe, options)]
+    with _pool(None, len(specs)) as pool:
+        _finish(_run(group, specs, pool, options), output)
 
 
-def _run(group: Group, tasks: list[Task], pool: Pool, wishes: Wishes) -> Outcome:
+def _run(group: Group, specs: list[RunSpec], pool: Pool, options: GroupOptions) -> GroupOutcome:
     from gymlab.campaigns.group import run_group
     from gymlab.recipes.project_settings import runs_folder
 
+    executor: Executor = pool
     if group.how == "vmap":
-        from gymlab.campaigns.executors.vmapped import Together
+        from gymlab.campaigns.executors.vmapped import VmappedExecutor
 
-        return run_group(runs_folder(), group, Together(tasks), "one vmapped program", wishes)
-    for task in tasks:
-        pool.submit(task)
-    return run_group(runs_folder(), group, pool, f"{pool.size} process{'es' * (pool.size > 1)}", wishes)
+        executor = VmappedExecutor()
+    return run_group(runs_folder(), group, specs, executor, options)
 
 
 def parse_variations(texts: list[str]) -> list[tuple[str, ...]]:
@@ -172,7 +172,7 @@ def _refuse_detaching(detach: bool) -> None:
         raise UserError("--detach starts one run: many at once go to the background with `nohup gymlab train ... &`")
 
 
-def _finish(outcome: Outcome, output: str) -> None:
+def _finish(outcome: GroupOutcome, output: str) -> None:
     if output in ("json", "jsonl"):
         typer.echo(json.dumps(outcome.as_json()))
     elif output != "quiet":

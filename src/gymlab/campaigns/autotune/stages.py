@@ -23,7 +23,8 @@ from gymlab.campaigns.autotune.autotune import (
     write_state,
 )
 from gymlab.campaigns.executors.pool import Pool
-from gymlab.campaigns.executors.protocol import Failed, Finished, Task
+from gymlab.campaigns.executors.protocol import RunFailed, RunFinished
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.sweep.plan import Plan, sweep_folder
 from gymlab.campaigns.sweep.progress import shown
 from gymlab.campaigns.sweep.runner import Driver
@@ -133,7 +134,7 @@ class Stages:
         with watch_signals(pool.stop) as interrupts:
             for number in range(2 * pool.size):
                 pool.submit(
-                    Task(
+                    RunSpec(
                         number,
                         str(folder),
                         f"pace-{number}",
@@ -144,9 +145,9 @@ class Stages:
                     )
                 )
             for report in pool.reports():
-                if isinstance(report, Finished) and report.result["status"] == "finished":
+                if isinstance(report, RunFinished) and report.result["status"] == "finished":
                     speeds.append(report.result["env_steps"] / max(report.result["seconds"], 1e-3))
-                elif isinstance(report, Failed):
+                elif isinstance(report, RunFailed):
                     reasons.append(report.message)
         shutil.rmtree(folder, ignore_errors=True)
         if interrupts.received is not None:

@@ -1,4 +1,4 @@
-"""A member's feature that lets it train only so far: to a rung, or until something critical is seen."""
+"""Feature that pauses a run at a rung of a sweep, and stops it at a critical alert where asked to."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ AT_RUNG = "reached a rung"
 RULED_OUT = "ruled out by"
 
 
-class Leash(Feature):
-    """Has the policy evaluated once `pause_at` env steps are done, then ends the session, to be gone on with.
+class PauseAtRung(Feature):
+    """Evaluates the policy once `pause_at` env steps are done, then stops the session; the run can be resumed.
 
-    Both are decided by clocks and metrics alone: the same run is stopped at the same update, whenever it is trained.
+    Clocks and metrics alone decide: the same run is stopped at the same update, whenever it is trained.
     """
 
-    name = "leash"
+    name = "pause_at_rung"
 
-    def __init__(self, pause_at: int | None, *, stop_sick: bool) -> None:
+    def __init__(self, pause_at: int | None, *, stop_at_critical: bool) -> None:
         self._pause_at = pause_at
-        self._stop_sick = stop_sick
+        self._stop_at_critical = stop_at_critical
         self._last_update: int | None = None
-        self._asked = False
+        self._requested = False
 
     def announce(self, parts: Parts, _notes: list[str]) -> None:
         """Compiled calls of many updates must end where it stops."""
@@ -45,12 +45,12 @@ class Leash(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, AlertRaised):
             alert: Any = event.alert
-            if self._stop_sick and str(alert.severity) == "critical":
+            if self._stop_at_critical and str(alert.severity) == "critical":
                 control.request_stop(f"{RULED_OUT} {alert.id}", unfinished=True)
         elif self._pause_at is None or event.clock.env_steps < self._pause_at:
             return
-        elif isinstance(event, Started | Updated) and not self._asked:  # a signal may have cut the evaluation short
-            self._asked = True
+        elif isinstance(event, Started | Updated) and not self._requested:  # a signal may have cut the evaluation short
+            self._requested = True
             control.emit(EvaluationRequested(event.clock, "periodic"))
-        elif isinstance(event, Evaluated) and self._asked:
+        elif isinstance(event, Evaluated) and self._requested:
             control.request_stop(AT_RUNG, unfinished=True)

@@ -1,61 +1,70 @@
-"""What a pool and its workers say to each other: tasks one way, reports the other, one JSON object a line."""
+"""Executor: trains a set of runs and reports on them. Every campaign uses one through this protocol.
+
+    with Pool(4) as executor:                       # or VmappedExecutor(), ProcessExecutor(4, commands)
+        for number, ... in enumerate(...):
+            executor.submit(RunSpec(number, root, run_id, seed, recipe=...))
+        for report in executor.reports():           # ends after the last report of every submitted run
+            if isinstance(report, RunEnd):          # RunFinished, RunFailed or RunNotBegun: exactly one per run
+                executor.submit(...)                # more may be submitted on the way
+
+- `Pool`: warm worker processes, one run each at a time. Numbers are those of a run by itself.
+- `VmappedExecutor`: all submitted runs in one vmapped program; what is submitted meanwhile is the next program.
+- `ProcessExecutor`: `gymlab train ...` as processes of their own, which survive this one. Its `CommandSequence` says
+  which command a run needs next, e.g. to score it after training.
+
+A campaign does not ask which one it has, except for `size`: how many runs to keep submitted. It never keeps state of
+its own about a run: `run_spec.read_run_state` reads it from the run's folder, so that a campaign can be killed and
+started again. Signals: `watch_signals(executor.stop)` around `reports()`; runs under way then end with a checkpoint.
+
+An executor on other machines (ssh, slurm, ray) is one more file here: it sends `RunSpec.encode()`, or starts
+`RunSpec.arguments`, and yields reports. Anything that accepts an `Executor` can then use it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
+
+from gymlab.campaigns.run_spec import RunSpec
+
+
+class Executor(Protocol):
+    """Trains the runs that are submitted to it."""
+
+    @property
+    def size(self) -> int | None:
+        """How many runs are trained at once; None where it is all that are submitted."""
+
+    @property
+    def description(self) -> str:
+        """For a title, e.g. `2 processes`."""
+
+    def submit(self, spec: RunSpec) -> None: ...
+
+    def reports(self) -> Iterator[RunReport]:
+        """Everything that is reported, until every submitted run has had its last report."""
+
+    def stop(self, reason: str) -> None:
+        """Runs under way end with a checkpoint, no other is begun. May be called by a signal handler."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """A run to train, or to go on with."""
+class RunReport:
+    """A message about one run."""
 
-    number: int  # of the member, in everything a worker reports of it
-    runs_root: str
-    run_id: str
-    seed: int
-    recipe: str = ""  # of a new run: YAML with every value
-    registered: str | None = None  # the env's registration, where a script made it
-    resume: bool = False
-    overrides: tuple[str, ...] = ()  # of one that goes on
-    budget: str | None = None
-    full_budget: bool = False
-    reschedule: bool = False
-    group: str | None = None
-    tags: tuple[str, ...] = ()
-    note: str | None = None
-    command: tuple[str, ...] = ()
-    solved_at_source: str | None = None
-    init_from: str | None = None
-    pause_at: int | None = None  # env_steps: evaluate there and end the session, to be gone on with
-    stop_sick: bool = False  # end the session at the first critical alert
-    wandb: str | None = None  # the project
-    tensorboard: bool = False
-
-    def line(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, line: str) -> Task:
-        return cls(**_fields(line))
+    member: int  # `RunSpec.number`
 
 
 @dataclass(frozen=True)
-class Report:
-    """Something about one member."""
-
-    member: int
-
-
-@dataclass(frozen=True)
-class Began(Report):
+class RunBegan(RunReport):
     line: str = ""  # the first line of a run
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Progressed(Report):
+class RunProgressed(RunReport):
     env_steps: int = 0
     updates: int = 0
     progress: float = 0.0
@@ -64,7 +73,7 @@ class Progressed(Report):
 
 
 @dataclass(frozen=True)
-class Scored(Report):
+class RunScored(RunReport):
     """An evaluation."""
 
     env_steps: int = 0
@@ -73,22 +82,22 @@ class Scored(Report):
 
 
 @dataclass(frozen=True)
-class Alerted(Report):
+class RunAlerted(RunReport):
     env_steps: int = 0
     alert: str = ""
     severity: str = ""
 
 
 @dataclass(frozen=True)
-class Finished(Report):
+class RunFinished(RunReport):
     """The end of a session, by itself or stopped: what `gymlab train --json` would print."""
 
     result: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Failed(Report):
-    """No result. `refused`: a mistake of the user's, and no run was made; `begun`: there is a run to go on with."""
+class RunFailed(RunReport):
+    """No result. `refused`: a mistake of the user's, and no run was made; `begun`: there is a run to resume."""
 
     message: str = ""
     refused: bool = False
@@ -96,29 +105,36 @@ class Failed(Report):
 
 
 @dataclass(frozen=True)
-class NotBegun(Report):
-    """It was stopped before there was anything of it."""
+class RunNotBegun(RunReport):
+    """It was stopped before its run was made."""
 
 
-ENDS = (Finished, Failed, NotBegun)  # the last report of a member is one of these
-_KINDS: dict[str, type[Report]] = {
-    kind.__name__: kind for kind in (Began, Progressed, Scored, Alerted, Finished, Failed, NotBegun)
-}
+RunEnd = RunFinished | RunFailed | RunNotBegun  # the last report of a run is one of these
+_TYPES: tuple[type[RunReport], ...] = (
+    RunBegan,
+    RunProgressed,
+    RunScored,
+    RunAlerted,
+    RunFinished,
+    RunFailed,
+    RunNotBegun,
+)
+_TYPE_OF = {kind.__name__.removeprefix("Run"): kind for kind in _TYPES}
 
 
-def report_fields(report: Report) -> dict[str, Any]:
-    """A report as JSON, its kind first."""
-    return {"report": type(report).__name__, **asdict(report)}
+def report_fields(report: RunReport) -> dict[str, Any]:
+    """A report as JSON, its type first: `{"report": "Finished", "member": 0, ...}`."""
+    return {"report": type(report).__name__.removeprefix("Run"), **asdict(report)}
 
 
-def report_line(report: Report) -> str:
+def encode_report(report: RunReport) -> str:
+    """One line of JSON."""
     return json.dumps(report_fields(report))
 
 
-def read_report(line: str) -> Report:
-    fields = _fields(line)
-    return _KINDS[fields.pop("report")](**fields)
-
-
-def _fields(line: str) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}
+def decode_report(line: str) -> RunReport:
+    """The inverse of `encode_report`."""
+    values: dict[str, Any] = json.loads(line)
+    kind = _TYPE_OF[values.pop("report")]
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return kind(**values | lists)

@@ -1,4 +1,4 @@
-"""A group in one process and one vmapped program: a thread for each member, which waits for the others at each call."""
+"""Vmapped executor: runs in one process and one compiled program, with a thread for each that joins every call."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from gymlab.campaigns.executors.members import last_report, session
+from gymlab.campaigns.executors.in_process import run_end, train_spec
 from gymlab.campaigns.executors.pool import POLL_SECONDS
-from gymlab.campaigns.executors.protocol import ENDS, Report, Task
+from gymlab.campaigns.executors.protocol import RunEnd, RunNotBegun, RunReport
 from gymlab.campaigns.executors.reporter import Reporter
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.core.cooperative_lock import hold_lock
 from gymlab.core.errors import UserError
 from gymlab.recipes.schema import Recipe
@@ -24,51 +25,82 @@ from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.trainer_vmapped import VmappedRuns
 
 
-class Together:
-    """As a pool: reports come out until every member has had its last word."""
+class VmappedExecutor:
+    """An `Executor` whose submitted runs are one program. What is submitted meanwhile is the next program."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = tasks
-        self._turn = threading.Lock()
-        self._table = VmappedRuns(len(tasks), self._turn)
-        self._kept = Kept()
-        self._examiners = Examiners(min(len(tasks), usable_cores()))
-        self._heard: queue.Queue[Report] = queue.Queue()
-        self._reporters = [Reporter(task.number, self._heard.put) for task in tasks]
+    size = None
+    description = "one vmapped program"
+
+    def __init__(self) -> None:
+        self._waiting: list[RunSpec] = []
+        self._program: _Program | None = None
+        self._stop: str | None = None
+
+    def submit(self, spec: RunSpec) -> None:
+        self._waiting.append(spec)
 
     def stop(self, reason: str) -> None:
-        """Every member ends in order, after the call under way."""
+        """Every run ends with a checkpoint, after the call under way. May be called by a signal handler."""
+        self._stop = reason
+        if self._program is not None:
+            self._program.stop(reason)
+
+    def reports(self) -> Iterator[RunReport]:
+        while self._waiting:
+            specs, self._waiting = self._waiting, []
+            if self._stop is not None and self._program is not None:  # stopped in the program before
+                yield from (RunNotBegun(spec.number) for spec in specs)
+                continue
+            self._program = _Program(specs)
+            if self._stop is not None:
+                self._program.stop(self._stop)
+            yield from self._program.reports()
+
+
+class _Program:
+    """The runs of one vmapped program."""
+
+    def __init__(self, specs: Sequence[RunSpec]) -> None:
+        self._specs = specs
+        self._lock = threading.Lock()
+        self._runs = VmappedRuns(len(specs), self._lock)
+        self._kept = Kept()
+        self._examiners = Examiners(min(len(specs), usable_cores()))
+        self._received: queue.Queue[RunReport] = queue.Queue()
+        self._reporters = [Reporter(spec.number, self._received.put) for spec in specs]
+
+    def stop(self, reason: str) -> None:
         for reporter in self._reporters:
             reporter.stop(reason)
 
-    def reports(self) -> Iterator[Report]:
-        for seat in range(len(self._tasks)):
-            threading.Thread(target=self._train, args=(seat,), name=f"member-{seat}", daemon=True).start()
-        left = len(self._tasks)
+    def reports(self) -> Iterator[RunReport]:
+        for index in range(len(self._specs)):
+            threading.Thread(target=self._train, args=(index,), name=f"member-{index}", daemon=True).start()
+        left = len(self._specs)
         try:
             while left:
                 try:
-                    report = self._heard.get(timeout=POLL_SECONDS)  # so that signals are noticed
+                    report = self._received.get(timeout=POLL_SECONDS)  # signals are handled in between
                 except queue.Empty:
                     continue
-                left -= isinstance(report, ENDS)
+                left -= isinstance(report, RunEnd)
                 yield report
         finally:
             self._examiners.close()
 
-    def _train(self, seat: int) -> None:
-        task = self._tasks[seat]
+    def _train(self, index: int) -> None:
+        spec = self._specs[index]
 
         def train() -> Result:
             try:
-                return session(task, self._reporters[seat], self._maker(seat))
+                return train_spec(spec, self._reporters[index], self._maker(index))
             finally:
-                self._table.leave(seat)  # nobody waits for one that is gone
+                self._runs.leave(index)  # the others no longer wait for it
 
-        with hold_lock(self._turn):
-            self._heard.put(last_report(task, train))
+        with hold_lock(self._lock):
+            self._received.put(run_end(spec, train))
 
-    def _maker(self, seat: int) -> Callable[..., Parts]:
+    def _maker(self, index: int) -> Callable[..., Parts]:
         def make(recipe: Recipe, seed: int, **more: Any) -> Parts:
             parts = build(recipe, seed, kept=self._kept, **more)
             if not isinstance(parts.program, CompiledTrainer):
@@ -76,8 +108,8 @@ class Together:
                 raise UserError(
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
                 )
-            parts.program = self._table.seat(seat, parts.program, parts.looks)
-            parts.together = len(self._tasks)
+            parts.program = self._runs.seat(index, parts.program, parts.looks)
+            parts.together = len(self._specs)
             parts.examiners = self._examiners
             if parts.together > MOST_TOGETHER and recipe.video.clips:
                 parts.notes.append(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gymlab.campaigns.executors.protocol import Alerted, Failed, Progressed, Report, Scored
+from gymlab.campaigns.executors.protocol import RunAlerted, RunFailed, RunProgressed, RunReport, RunScored
 from gymlab.campaigns.sweep.plan import Plan
 from gymlab.campaigns.sweep.sweep_status import headline
 from gymlab.campaigns.sweep.trial import Row, best_row
@@ -38,8 +38,8 @@ class Lines:
             self.say(f"trial {index}: {row.state} {score}{more}, {' '.join(row.overrides) or 'the recipe'} · {done}")
         self._told = ended
 
-    def report(self, trial: int, seed: int, report: Report) -> None:
-        if isinstance(report, Failed):
+    def report(self, trial: int, seed: int, report: RunReport) -> None:
+        if isinstance(report, RunFailed):
             self.say(f"trial {trial}, seed {seed}: {report.message.splitlines()[0]}")
 
     def say(self, text: str) -> None:
@@ -61,13 +61,13 @@ class Table:
         self._rows = rows
         self._draw(now=True)
 
-    def report(self, trial: int, seed: int, report: Report) -> None:
+    def report(self, trial: int, seed: int, report: RunReport) -> None:
         seen = self._seen.setdefault((trial, seed), {"alerts": set()})
-        if isinstance(report, Progressed):
+        if isinstance(report, RunProgressed):
             seen |= {"progress": report.progress, "return": report.mean_return, "speed": report.steps_per_second}
-        elif isinstance(report, Scored):
+        elif isinstance(report, RunScored):
             seen["score"] = report.score
-        elif isinstance(report, Alerted):
+        elif isinstance(report, RunAlerted):
             seen["alerts"].add(report.alert)
         self._draw()
 

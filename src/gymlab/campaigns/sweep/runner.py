@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gymlab.campaigns.executors.pool import Pool
-from gymlab.campaigns.executors.protocol import ENDS, Failed, NotBegun, Report, Task
-from gymlab.campaigns.executors.vmapped import Together
+from gymlab.campaigns.executors.protocol import Executor, RunEnd, RunFailed, RunNotBegun, RunReport
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.sweep.pruning import decide
 from gymlab.campaigns.sweep.space import overrides
 from gymlab.campaigns.sweep.store import Ledger, is_gone
@@ -32,7 +31,7 @@ class Watch(Protocol):
     """Who is told how it goes."""
 
     def rows(self, rows: list[Row]) -> None: ...
-    def report(self, trial: int, seed: int, report: Report) -> None: ...
+    def report(self, trial: int, seed: int, report: RunReport) -> None: ...
     def say(self, text: str) -> None: ...
 
 
@@ -60,35 +59,34 @@ class Driver:
         self._suggester = Suggester(self.plan)
         self._mine: dict[int, _Trial] = {}
         self._stopped: str | None = None
-        self._source: Pool | Together | None = None
+        self._executor: Executor | None = None
         self.until: Callable[[], bool] = lambda: False  # no further trial is begun once this says so
         self.take_over = False
 
     def stop(self, reason: str) -> None:
         """Runs under way end in order with a checkpoint. May be called by a signal handler."""
         self._stopped = reason
-        if self._source is not None:
-            self._source.stop(reason)
+        if self._executor is not None:
+            self._executor.stop(reason)
 
     @property
     def stopped(self) -> bool:
         return self._stopped is not None
 
-    def run(self, pool: Pool | None) -> bool:
-        """Whether all trials have ended; False where it was stopped. Without a pool a round is one vmapped program."""
+    def run(self, executor: Executor) -> bool:
+        """Whether all trials have ended; False where it was stopped."""
         while not self.stopped:
-            tasks = self._more(None if pool is None else pool.size)
+            tasks = self._more(executor.size)
             if not tasks and not self._mine and self._over():
                 return True
             if not tasks:
                 time.sleep(LOOK_SECONDS)  # others have what is left, or we wait for them at a rung
                 continue
-            self._source = pool or Together(tasks)
-            if pool is not None:
-                for task in tasks:
-                    pool.submit(task)
-            for report in self._source.reports():
-                self._hear(report, pool)
+            self._executor = executor
+            for task in tasks:
+                executor.submit(task)
+            for report in executor.reports():
+                self._hear(report, executor)
         return False
 
     def _over(self) -> bool:
@@ -99,27 +97,27 @@ class Driver:
             return all(row.ended or row.state == "waiting" or is_gone(row.owner) for row in rows)
         return len(rows) >= self.plan.trials and all(row.ended for row in rows)
 
-    def _hear(self, report: Report, pool: Pool | None) -> None:
+    def _hear(self, report: RunReport, executor: Executor) -> None:
         index, place = divmod(report.member, _STRIDE)
         trial = self._mine[index]
         seed = self.plan.seeds[place]
         self._watch.report(index, seed, report)
-        if not isinstance(report, ENDS):
+        if not isinstance(report, RunEnd):
             return
         trial.left.discard(seed)
-        if isinstance(report, NotBegun) or self.stopped:
+        if isinstance(report, RunNotBegun) or self.stopped:
             return
-        if isinstance(report, Failed):
+        if isinstance(report, RunFailed):
             self._failed(trial, seed, report)
         if not trial.left:
             self._arrived(trial)
-        if pool is not None:
-            for task in self._more(pool.size):
-                pool.submit(task)
+        if executor.size is not None:  # else the next round is begun once all of this one are in
+            for task in self._more(executor.size):
+                executor.submit(task)
 
-    def _more(self, size: int | None) -> list[Task]:
+    def _more(self, size: int | None) -> list[RunSpec]:
         """Tasks to keep `size` workers busy; all of the round where there is no such limit."""
-        found: list[Task] = []
+        found: list[RunSpec] = []
         busy = sum(len(trial.left) for trial in self._mine.values())
         while not self.stopped and (size is None or busy + len(found) < size):
             trial = self._next()
@@ -171,7 +169,7 @@ class Driver:
             given = self.plan.first[index] if first else overrides(self.plan.dimensions, params)
             self.ledger.add(index, params, given)
 
-    def _leg(self, trial: _Trial) -> list[Task]:
+    def _leg(self, trial: _Trial) -> list[RunSpec]:
         """The tasks that bring a trial to its next rung; where its runs are there already, it goes on at once."""
         plan = self.plan
         index = trial.row.index
@@ -195,7 +193,7 @@ class Driver:
     def _pause(self, trial: _Trial) -> int | None:
         return self.plan.rungs[trial.rung] if trial.rung < len(self.plan.rungs) else None
 
-    def _failed(self, trial: _Trial, seed: int, report: Failed) -> None:
+    def _failed(self, trial: _Trial, seed: int, report: RunFailed) -> None:
         """A process that died under a run took nothing but time: it is tried again. All else ends the trial."""
         found = standing(self._tasks.paths(trial.row, seed), self._pause(trial))
         trial.tries[seed] = trial.tries.get(seed, 0) + 1

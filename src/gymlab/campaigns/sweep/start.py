@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.campaigns.executors.pool import Pool
+from gymlab.campaigns.executors.vmapped import VmappedExecutor
 from gymlab.campaigns.group import check_alike
 from gymlab.campaigns.sweep.plan import FILE, METHODS, PRUNERS, Plan, changed, read_plan, sweep_folder
 from gymlab.campaigns.sweep.progress import shown
@@ -173,7 +174,7 @@ def take_part(
         watch.rows(ledger.rows())
         with watch_signals(driver.stop) as interrupts:
             if plan.how == "vmap":
-                complete = driver.run(None)
+                complete = driver.run(VmappedExecutor())
             else:
                 with Pool(workers or usable_cores()) as pool:
                     complete = driver.run(pool)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gymlab.campaigns.executors.pause_at_rung import AT_RUNG, RULED_OUT
-from gymlab.campaigns.executors.protocol import Task
+from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.sweep.plan import Plan
 from gymlab.campaigns.sweep.trial import Row
 from gymlab.envs.registration import registration
@@ -106,7 +106,7 @@ class Tasks:
     def paths(self, row: Row, seed: int) -> RunPaths:
         return run_paths(self._root, self._plan.run_id(row.index, seed))
 
-    def task(self, row: Row, seed: int, number: int, pause_at: int | None) -> Task:
+    def task(self, row: Row, seed: int, number: int, pause_at: int | None) -> RunSpec:
         """The next step of one run, from nothing or from its last checkpoint."""
         plan = self._plan
         paths = self.paths(row, seed)
@@ -118,11 +118,11 @@ class Tasks:
             "full_budget": plan.full_budget,
             "command": self._command,
             "pause_at": pause_at,
-            "stop_sick": plan.stop_sick,
+            "stop_at_critical": plan.stop_sick,
         }
         if paths.exists:
-            return Task(**common, resume=True)  # type: ignore[arg-type]
-        return Task(
+            return RunSpec(**common, resume=True)  # type: ignore[arg-type]
+        return RunSpec(
             **common,  # type: ignore[arg-type]
             recipe=dump_recipe(self.recipe(row)),
             registered=self._registered,
