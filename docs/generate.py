@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -29,6 +29,13 @@ from gymlab.recipes.schema import Share as ShareOfBudget
 
 HERE = Path(__file__).parent / "reference"
 NOTICE = "<!-- Written by docs/generate.py (make docs) from the code: edit it there. -->"
+MCP_HEAD = """\
+# MCP tools
+
+What `gymlab mcp` offers a coding agent; [Hands for coding agents](../agents.md) says how to connect one. Every tool
+answers with structured content of the shape below and the same as compact JSON text. A call that cannot be done comes
+back as an error with `{"error": {"kind", "message"}}`: *input* (the call is wrong), *run* (the run or its environment
+failed), *busy* (ask again), *timeout* (ask for less) or *internal*. Unknown arguments are refused."""
 POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
 
 
@@ -185,9 +192,72 @@ def metrics_page() -> str:
 
 def mcp_page() -> str:
     """Every tool of the MCP server with its arguments and answer."""
-    from gymlab.mcp.pages import page
+    from gymlab.mcp.config import ServerConfig
+    from gymlab.mcp.server import READING, WRITING, make_server
+    from gymlab.mcp.tools_runs import delete_run
 
-    return f"{NOTICE}\n\n{page()}"
+    server = make_server(ServerConfig(Path("runs"), allow_delete=True))
+    schemas = {tool.name: tool.parameters for tool in server._tool_manager.list_tools()}
+    parts = [NOTICE, MCP_HEAD]
+    groups = {
+        "Reading": READING,
+        "Writing (on over stdio; every call is in the audit log)": WRITING,
+        "Only with `--allow-delete`": (delete_run,),
+    }
+    for title, tools in groups.items():
+        parts.append(f"## {title}")
+        for tool in tools:
+            parts += list(mcp_tool(tool, schemas[tool.__name__]))
+    parts += ["## Resources", *mcp_resources(server), "## Prompts", *mcp_prompts(server)]
+    return "\n\n".join(parts) + "\n"
+
+
+def mcp_tool(tool: Callable[..., Any], schema: dict[str, Any]) -> Iterator[str]:
+    answer = inspect.signature(tool, eval_str=True).return_annotation
+    yield f"### {tool.__name__}"
+    keys = ", ".join(f"`{field.alias or name}`" for name, field in answer.model_fields.items())
+    yield f"{one_line(tool.__doc__)} Answers `{answer.__name__}`: {keys}."
+    rows = [
+        f"| `{name}` | {json_kind(field)} | {json_default(name, field, schema)} | {field.get('description', '')} |"
+        for name, field in schema["properties"].items()
+    ]
+    if rows:
+        yield "\n".join(["| argument | kind | default | meaning |", "| --- | --- | --- | --- |", *rows])
+
+
+def json_kind(field: dict[str, Any]) -> str:
+    known = next(option for option in field.get("anyOf", [field]) if option.get("type") != "null")
+    if "enum" in known:
+        return " ".join(f"`{value}`" for value in known["enum"])
+    names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    if known.get("type") == "array":
+        return f"list, at most {known['maxItems']}"
+    low, high = known.get("minimum"), known.get("maximum")
+    bounds = f" {low:g} to {high:g}" if low is not None and high is not None else ""
+    return names.get(known.get("type", ""), "value") + bounds
+
+
+def json_default(name: str, field: dict[str, Any], schema: dict[str, Any]) -> str:
+    if name in schema.get("required", ()):
+        return "required"
+    value = field.get("default")
+    return "–" if value in (None, "") else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def mcp_resources(server: Any) -> list[str]:
+    manager = server._resource_manager
+    known = {str(entry.uri): entry.description for entry in manager.list_resources()}
+    known |= {entry.uri_template: entry.description for entry in manager.list_templates()}
+    return ["\n".join(f"- `{uri}`: {about}" for uri, about in sorted(known.items()))]
+
+
+def mcp_prompts(server: Any) -> list[str]:
+    prompts = server._prompt_manager.list_prompts()
+    return ["\n".join(f"- `{prompt.name}`: {one_line(prompt.description)}" for prompt in prompts)]
+
+
+def one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
 
 
 def cli_page() -> str:

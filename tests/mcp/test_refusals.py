@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.mcp.config import Lab
+from gymlab.mcp.config import ServerConfig
 from tests.campaigns.queue_jobs import processes_of, until
 from tests.mcp.client import Session
 from tests.running import environment
@@ -83,7 +83,7 @@ def test_a_server_that_may_only_read_offers_nothing_that_writes_and_one_that_may
 
 
 def test_code_by_reference_is_let_through_only_where_the_server_allows_it(tmp_path):
-    strict, open_ = Lab(tmp_path), Lab(tmp_path, allow_code=True)
+    strict, open_ = ServerConfig(tmp_path), ServerConfig(tmp_path, allow_code=True)
     for text in ("env.wrappers+=[pkg.mod:Wrap]", "features=[./f.py:F]", "env.id=m:Env-v0", "alerts.rules=/etc/x.yaml"):
         with pytest.raises(UserError, match="--allow-code"):
             strict.overrides([text])

@@ -37,11 +37,11 @@ def mcp(
     most = None if max_steps is None else parse_number(max_steps)
     if max_steps is not None and (not isinstance(most, int) or most < 1):
         raise UserError(f"--max-steps {max_steps}: a number of env steps such as 500k or 5M")
-    from gymlab.mcp.config import Lab
+    from gymlab.mcp.config import ServerConfig
     from gymlab.mcp.server import serve_http, serve_stdio
 
     limit = most if isinstance(most, int) else None
-    lab = Lab(runs_folder().absolute(), not read_only and (allow_write or not http), allow_code, allow_delete, limit)
+    lab = ServerConfig(runs_folder().absolute(), not read_only and (allow_write or not http), allow_code, allow_delete, limit)
     if not http:
         serve_stdio(lab)
         return

@@ -1,1 +1,1 @@
-"""`gymlab mcp`: the lab as typed tools for coding agents. Never imports JAX: what needs it runs as a command."""
+"""MCP server: gymlab as typed tools for coding agents. JAX is never imported here: tools that need it run commands."""

@@ -1,84 +1,86 @@
-"""What tools answer: small, typed, and the same in text and in structured content."""
+"""Answers of the tools: small pydantic models, sent both as JSON text and as structured content."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class ToolAnswer(BaseModel):
+    """Base of all answers and of their parts."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
 
 
-class Failure(Answer):
+class ToolFailure(ToolAnswer):
     """input: the call is wrong · run: the run or env failed · busy: ask again · timeout: ask for less · internal."""
 
     kind: Literal["input", "run", "busy", "timeout", "internal"]
     message: str
 
 
-class Env(Answer):
+class EnvEntry(ToolAnswer):
     id: str
     max_episode_steps: int | None = None
     solved_at: float | None = None
     needs: str | None = None  # the extra to install
 
 
-class Envs(Answer):
-    envs: list[Env]
+class EnvsAnswer(ToolAnswer):
+    envs: list[EnvEntry]
     total: int
     next_offset: int | None = None
 
 
-class RecipeName(Answer):
+class RecipeEntry(ToolAnswer):
     recipe: str
     source: str  # packaged or the file
 
 
-class Recipes(Answer):
-    recipes: list[RecipeName]
+class RecipesAnswer(ToolAnswer):
+    recipes: list[RecipeEntry]
     total: int
     next_offset: int | None = None
 
 
-class RecipeShown(Answer):
+class RecipeAnswer(ToolAnswer):
     recipe: str
     source: str | None
     settings: dict[str, Any]  # by full key
     notes: list[str] = []
 
 
-class Validity(Answer):
+class ValidityAnswer(ToolAnswer):
     valid: bool
     problems: list[str] = []
     notes: list[str] = []
 
 
-class Meaning(Answer):
+class MeaningEntry(ToolAnswer):
     name: str
     kind: str
     text: str
     facts: dict[str, str] = {}
 
 
-class Meanings(Answer):
-    found: list[Meaning]
+class MeaningsAnswer(ToolAnswer):
+    found: list[MeaningEntry]
 
 
-class Started(Answer):
+class StartedRun(ToolAnswer):
     run_id: str
     job: str
     state: str
     before: int | None = None  # jobs that wait before it
 
 
-class Starts(Answer):
-    runs: list[Started]
+class StartAnswer(ToolAnswer):
+    runs: list[StartedRun]
     next: str
 
 
-class RunStatus(Answer):
+class StatusAnswer(ToolAnswer):
     run_id: str
     status: str  # queued, starting, running, finished, stopped, crashed, failed or cancelled
     stop_reason: str | None = None
@@ -93,16 +95,16 @@ class RunStatus(Answer):
     alerts: list[str] = []  # ids of those active
     job: str | None = None
     before: int | None = None  # jobs that wait before it
-    told: str | None = None
+    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed
 
 
-class Waited(Answer):
-    reached: bool  # whether what was waited for came true
+class WaitAnswer(ToolAnswer):
+    reached: bool  # whether the condition became true
     why: str
-    status: RunStatus
+    status: StatusAnswer
 
 
-class Entry(Answer):
+class RunEntry(ToolAnswer):
     run_id: str
     recipe: str | None = None
     seed: int | None = None
@@ -115,14 +117,14 @@ class Entry(Answer):
     created: str | None = None
 
 
-class Entries(Answer):
-    runs: list[Entry]
+class RunsAnswer(ToolAnswer):
+    runs: list[RunEntry]
     total: int
     next_offset: int | None = None
 
 
-class RunShown(Answer):
-    status: RunStatus
+class RunAnswer(ToolAnswer):
+    status: StatusAnswer
     recipe: str
     seed: int | None = None
     evaluation: dict[str, Any] | None = None
@@ -134,7 +136,7 @@ class RunShown(Answer):
     next: str
 
 
-class Compared(Answer):
+class ComparedRun(ToolAnswer):
     run_id: str
     recipe: str
     status: str | None = None
@@ -146,14 +148,14 @@ class Compared(Answer):
     steps_to_threshold: int | None = None
 
 
-class Comparison(Answer):
-    runs: list[Compared]  # best first
+class ComparisonAnswer(ToolAnswer):
+    runs: list[ComparedRun]  # best first
     settings: dict[str, dict[str, Any]]  # those that differ, by run
     notes: list[str]
     chart: str | None = None
 
 
-class Series(Answer):
+class MetricSeries(ToolAnswer):
     name: str
     unit: str
     x: list[float]
@@ -165,42 +167,42 @@ class Series(Answer):
     chart: str | None = None
 
 
-class Metrics(Answer):
+class MetricsAnswer(ToolAnswer):
     run_id: str
     axis: str
-    metrics: list[Series]
-    available: list[str] | None = None  # where none was named
+    metrics: list[MetricSeries]
+    available: list[str] | None = None  # names to choose from, if the call named none
 
 
-class AlertShown(Answer):
+class AlertEntry(ToolAnswer):
     id: str
     severity: str
     title: str
     evidence: str
-    share: float  # of the updates judged
+    share: float  # of the judged updates
     active: bool
     since_env_steps: int
     advice: str
     overrides: dict[str, Any]
 
 
-class Alerts(Answer):
+class AlertsAnswer(ToolAnswer):
     run_id: str
-    alerts: list[AlertShown]
+    alerts: list[AlertEntry]
 
 
-class Log(Answer):
+class LogAnswer(ToolAnswer):
     run_id: str
     lines: list[str]
 
 
-class Evaluation(Answer):
+class EvaluationAnswer(ToolAnswer):
     run_id: str
     checkpoint: str
     results: dict[str, dict[str, Any]]  # greedy, sampled: mean, std, n, intervals
 
 
-class Episode(Answer):
+class EpisodeAnswer(ToolAnswer):
     run_id: str
     checkpoint: str
     seed: int | None
@@ -212,15 +214,15 @@ class Episode(Answer):
     rows: list[list[str]]  # a few, evenly over the episode
 
 
-class Frames(Answer):
+class FramesAnswer(ToolAnswer):
     run_id: str
     checkpoint: str
     frames: int
-    at: list[int]  # which pictures of the film these are
+    at: list[int]  # indices of these frames in the film
     size: list[int]
 
 
-class Finding(Answer):
+class FindingEntry(ToolAnswer):
     id: str
     severity: str
     title: str
@@ -230,16 +232,16 @@ class Finding(Answer):
     explains: list[str] = []
 
 
-class Diagnosis(Answer):
+class DiagnosisAnswer(ToolAnswer):
     run_id: str
     verdict: str
     solved: bool | None = None
-    findings: list[Finding]
+    findings: list[FindingEntry]
     remedy: dict[str, Any] | None = None  # finding and overrides to try first
     next: str
 
 
-class Suggestion(Answer):
+class SuggestionAnswer(ToolAnswer):
     run_id: str
     why: str
     recipe: str | None = None
@@ -247,41 +249,59 @@ class Suggestion(Answer):
     command: str
 
 
-class Report(Answer):
+class ReportAnswer(ToolAnswer):
     run_id: str
     markdown: str
-    sections: list[str]  # what else can be asked for
+    sections: list[str]  # further headings
 
 
-class Event(Answer):
+class DigestEvent(ToolAnswer):
     time: str
     what: str
     run_id: str | None = None
     job: str | None = None
 
 
-class Digest(Answer):
+class DigestAnswer(ToolAnswer):
     since: str
-    events: list[Event]  # newest first
+    events: list[DigestEvent]  # newest first
     running: list[str]
     waiting: int
     summary: str
 
 
-class JobShown(Answer):
+class JobEntry(ToolAnswer):
     job: str
     state: str
     title: str
     run_id: str | None = None
-    told: str | None = None
+    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed
 
 
-class QueueShown(Answer):
-    jobs: list[JobShown]
+class QueueAnswer(ToolAnswer):
+    jobs: list[JobEntry]
     limit_jobs: int
     limit_steps: int | None
     runner: bool
 
 
-class Removed(Answer):
+class RemovalAnswer(ToolAnswer):
     run_id: str
+
+
+class SweepStartAnswer(ToolAnswer):
+    job: str
+    name: str
+    state: str
+    next: str
+
+
+class SweepAnswer(ToolAnswer):
+    name: str
+    status: str  # waiting, running, interrupted or finished
+    recipe: str | None = None
+    method: str | None = None
+    counts: dict[str, int] = Field(default_factory=dict)  # trials by state
+    best: dict[str, Any] | None = None  # trial, value, interval, overrides, runs
+    trials: list[dict[str, Any]] | None = None  # best first
+    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed

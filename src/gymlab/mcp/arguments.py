@@ -1,4 +1,4 @@
-"""Arguments that many tools share, with their bounds: what is out of them is refused before anything is done."""
+"""Argument types that tools share, with the bounds that pydantic checks before a tool runs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from gymlab.core.errors import GymlabError, RunError, UserError
-from gymlab.mcp.config import Lab
+from gymlab.mcp.config import ServerConfig
 from gymlab.process.child import Child, gymlab_command
 from gymlab.process.environ import gymlab_environ
 from gymlab.runs.logs import plain
@@ -30,26 +30,26 @@ class TooLong(RunError):
     """It was stopped, because the client would not have waited."""
 
 
-def gymlab(lab: Lab, *arguments: str, seconds: float = SECONDS) -> str:
+def gymlab(config: ServerConfig, *arguments: str, seconds: float = SECONDS) -> str:
     """Run a command to its end; what it printed. Its mistakes become ours."""
     if not _asked.acquire(blocking=False):
         raise Busy(f"more than {_AT_ONCE + _WAITING} calls need a process at once: try again in a few seconds")
     try:
         with _turn:
-            return _run(lab, arguments, seconds)
+            return _run(config, arguments, seconds)
     finally:
         _asked.release()
 
 
-def gymlab_json(lab: Lab, *arguments: str, seconds: float = SECONDS) -> Any:
+def gymlab_json(config: ServerConfig, *arguments: str, seconds: float = SECONDS) -> Any:
     """The same with --json: the object of its last line."""
-    text = gymlab(lab, *arguments, "--json", seconds=seconds)
+    text = gymlab(config, *arguments, "--json", seconds=seconds)
     return json.loads(text.strip().splitlines()[-1])
 
 
-def _run(lab: Lab, arguments: tuple[str, ...], seconds: float) -> str:
+def _run(config: ServerConfig, arguments: tuple[str, ...], seconds: float) -> str:
     # In our own process group: a client that ends the server's group ends this too, trainings have one of their own.
-    child = Child(gymlab_command(*arguments), stdout="file", stderr="file", environ=gymlab_environ(lab.root))
+    child = Child(gymlab_command(*arguments), stdout="file", stderr="file", environ=gymlab_environ(config.root))
     _alive.add(child)
     try:
         with child:

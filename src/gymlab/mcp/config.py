@@ -1,4 +1,4 @@
-"""What the server was started with, and what it lets a client name."""
+"""Options of the server, and checks of the runs, recipes and overrides that a client names."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CODE_KEYS = ("import", "imports", "imports+")
 
 
 @dataclass(frozen=True)
-class Lab:
-    """One server."""
+class ServerConfig:
+    """Options of one server."""
 
-    root: Path  # the runs folder: nothing a client names lies elsewhere
+    root: Path  # the runs folder: clients reach runs in it only
     write: bool = True  # start, stop, resume, tag
     allow_code: bool = False  # recipes and overrides that name modules or files of the user's
     allow_delete: bool = False
@@ -35,15 +35,15 @@ class Lab:
         return Queue(self.root)
 
     def run(self, name: str) -> RunPaths:
-        """A run by id, unique beginning, @last or @best:ENV; never by path."""
+        """A run by id, unique prefix, @last or @best:ENV; never by path."""
         return select_run(name, self.root, by_path=False)
 
     def checkpoint(self, name: str) -> tuple[RunPaths, str]:
         return select_checkpoint(name, self.root, by_path=False)
 
     def recipe(self, reference: str) -> str:
-        """A recipe's name as it may be used; what would run code or read a file is refused."""
-        if not reference.startswith("-") and (self.allow_code or _is_plain(reference)):
+        """The reference, checked: one that would run code or read a file is refused."""
+        if not reference.startswith("-") and (self.allow_code or _names_no_code(reference)):
             return reference
         raise UserError(
             f"recipe {reference[:80]!r}: only ENV[:VARIANT] of a registered environment or a recipe in ./recipes; "
@@ -51,7 +51,7 @@ class Lab:
         )
 
     def overrides(self, texts: Sequence[str]) -> list[str]:
-        """Overrides as `key=value`, none of which names code or a file."""
+        """Overrides, checked: `key=value`, and none names code or a file."""
         if len(texts) > MOST_OVERRIDES:
             raise UserError(f"{len(texts)} overrides: at most {MOST_OVERRIDES}")
         for text in texts:
@@ -67,7 +67,7 @@ class Lab:
         return list(texts)
 
 
-def _is_plain(reference: str) -> bool:
+def _names_no_code(reference: str) -> bool:
     from gymlab.recipes.resolve import user_files
 
     env, colon, variant = reference.partition(":")

@@ -1,4 +1,4 @@
-"""The server: every tool, resource and prompt, over stdio or over HTTP on this machine alone."""
+"""MCP server with every tool, resource and prompt; over stdio, or over HTTP on the loopback interface."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
 from gymlab.core import __version__
-from gymlab.mcp import tools_catalogue, tools_history, tools_policy, tools_runs, tools_sweep, tools_training
-from gymlab.mcp.config import Lab
+from gymlab.mcp import tools_catalogue, tools_policy, tools_runs, tools_sweep, tools_training
+from gymlab.mcp.config import ServerConfig
 from gymlab.mcp.resources import add_prompts, add_resources
-from gymlab.mcp.tool_adapter import LabServer, add_tool
+from gymlab.mcp.tool_adapter import GymlabServer, add_tool
 
 INSTRUCTIONS = """\
 gymlab trains reinforcement-learning agents on Gymnasium environments. Find a recipe (list_recipes), start it
@@ -46,7 +46,7 @@ READING: tuple[Callable[..., Any], ...] = (
     tools_policy.suggest_next,
     tools_sweep.sweep_status,
     tools_sweep.sweep_results,
-    tools_history.digest,
+    tools_runs.digest,
 )
 WRITING: tuple[Callable[..., Any], ...] = (
     tools_training.start_training,
@@ -56,31 +56,31 @@ WRITING: tuple[Callable[..., Any], ...] = (
 )
 
 
-def make_server(lab: Lab) -> MCPServer[Any]:
+def make_server(config: ServerConfig) -> MCPServer[Any]:
     """A server for one runs folder."""
-    server = LabServer("gymlab", title="gymlab", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    server = GymlabServer("gymlab", title="gymlab", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     for tool in READING:
-        add_tool(server, lab, tool)
-    for tool in WRITING if lab.write else ():
-        add_tool(server, lab, tool, writes=True)
-    if lab.allow_delete:
-        add_tool(server, lab, tools_history.delete_run, writes=True)
-    add_resources(server, lab)
-    add_prompts(server, lab)
+        add_tool(server, config, tool)
+    for tool in WRITING if config.write else ():
+        add_tool(server, config, tool, writes=True)
+    if config.allow_delete:
+        add_tool(server, config, tools_runs.delete_run, writes=True)
+    add_resources(server, config)
+    add_prompts(server, config)
     return server
 
 
-def serve_stdio(lab: Lab) -> None:
-    """Until the client goes away."""
+def serve_stdio(config: ServerConfig) -> None:
+    """Serve until the client closes stdin."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    make_server(lab).run("stdio")
+    make_server(config).run("stdio")
 
 
-def http_app(lab: Lab, port: int, token: str) -> Any:
-    """The ASGI application: this machine's names only, no foreign Origin, and a token with every request."""
+def http_app(config: ServerConfig, port: int, token: str) -> Any:
+    """ASGI application: accepts loopback Host and Origin headers only, and demands the bearer token."""
     names = [f"{host}:{port}" for host in ("127.0.0.1", "localhost")]
     security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
-    inner = make_server(lab).streamable_http_app(transport_security=security, host="127.0.0.1")
+    inner = make_server(config).streamable_http_app(transport_security=security, host="127.0.0.1")
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and not _has_token(scope["headers"], token):
@@ -92,13 +92,13 @@ def http_app(lab: Lab, port: int, token: str) -> Any:
     return guarded
 
 
-def serve_http(lab: Lab, port: int, token: str) -> None:
-    """Until it is interrupted."""
+def serve_http(config: ServerConfig, port: int, token: str) -> None:
+    """Serve on 127.0.0.1 until interrupted."""
     import uvicorn
 
-    uvicorn.run(http_app(lab, port, token), host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run(http_app(config, port, token), host="127.0.0.1", port=port, log_level="warning")
 
 
 def _has_token(headers: list[tuple[bytes, bytes]], token: str) -> bool:
-    given = next((value for name, value in headers if name == b"authorization"), b"")
-    return hmac.compare_digest(given, f"Bearer {token}".encode())
+    header = next((value for name, value in headers if name == b"authorization"), b"")
+    return hmac.compare_digest(header, f"Bearer {token}".encode())

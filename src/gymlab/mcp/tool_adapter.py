@@ -1,4 +1,4 @@
-"""From a function of the lab to a tool: arguments checked strictly, mistakes told as typed errors, writing audited."""
+"""Adapts a function to an MCP tool: strict arguments, typed errors, audit log of calls that write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import BaseModel, ValidationError
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
-from gymlab.mcp.answers import Failure
+from gymlab.mcp.answers import ToolFailure
 from gymlab.mcp.commands import Busy, TooLong
 from gymlab.runs import files
 from gymlab.runs.logs import open_append
@@ -27,24 +27,26 @@ from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.status import now
 
 if TYPE_CHECKING:
-    from gymlab.mcp.config import Lab
+    from gymlab.mcp.config import ServerConfig
 
 log = logging.getLogger(__name__)
 AUDIT = ".audit.jsonl"
 _AUDIT_BYTES = 5 * 2**20
-_THREADS = 64  # more than may wait for a process, so that quick calls never wait behind them
+_THREADS = 64  # more than the calls that may wait for a process: quick calls always find a free thread
 
 
 class Picture(NamedTuple):
-    """An answer with pictures beside it."""
+    """An answer with images."""
 
     answer: BaseModel
     pngs: list[str]  # base64
 
 
-def add_tool(server: MCPServer[Any], lab: Lab, function: Callable[..., Any], *, writes: bool = False) -> None:
-    """Make `function(lab, ...)` a tool of the server, named and described as it is."""
-    bound = _bound(lab, function, writes=writes)
+def add_tool(
+    server: MCPServer[Any], config: ServerConfig, function: Callable[..., Any], *, writes: bool = False
+) -> None:
+    """Register `function(config, ...)` as a tool; its name and docstring become the tool's."""
+    bound = _bind(config, function, writes=writes)
     hints = ToolAnnotations(read_only_hint=not writes, open_world_hint=False)
     server.tool(annotations=hints)(bound)
     tool = server._tool_manager.get_tool(function.__name__)
@@ -54,22 +56,24 @@ def add_tool(server: MCPServer[Any], lab: Lab, function: Callable[..., Any], *, 
     tool.fn_metadata.output_schema = _without_titles(tool.fn_metadata.output_schema)
 
 
-def _bound(lab: Lab, function: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+def _bind(config: ServerConfig, function: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
     signature = inspect.signature(function, eval_str=True)
-    kept = [parameter for name, parameter in signature.parameters.items() if name != "lab"]
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "config"]
     slow = inspect.iscoroutinefunction(function)
 
-    async def call(**given: Any) -> CallToolResult:
+    async def call(**arguments: Any) -> CallToolResult:
         try:
             if slow:
-                answer = await function(lab, **given)
+                answer = await function(config, **arguments)
             else:
-                answer = await anyio.to_thread.run_sync(functools.partial(function, lab, **given), limiter=_limiter())
+                answer = await anyio.to_thread.run_sync(
+                    functools.partial(function, config, **arguments), limiter=_limiter()
+                )
             result = _result(answer)
-        except Exception as error:
+        except Exception as error:  # any error of a tool becomes an answer: the server must not end
             result = _failed(function.__name__, error)
         if writes:
-            _audit(lab, function.__name__, given, result)
+            _audit(config, function.__name__, arguments, result)
         return result
 
     call.__name__ = function.__name__
@@ -86,7 +90,7 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 def _refuse_unknown_arguments(tool: Tool) -> None:
-    """A misspelt argument must not be ignored in silence."""
+    """Forbid extra arguments: by default the SDK ignores a misspelt one."""
     model = tool.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)
@@ -94,7 +98,7 @@ def _refuse_unknown_arguments(tool: Tool) -> None:
 
 
 def _without_titles(schema: Any, *, names: bool = False) -> Any:
-    """A schema without the titles that only repeat its names: every client reads all of them, every time."""
+    """The schema without the titles, which repeat the names and cost every client tokens."""
     if isinstance(schema, dict):
         kept = {key: value for key, value in schema.items() if names or key != "title"}
         return {key: _without_titles(value, names=key == "properties" and not names) for key, value in kept.items()}
@@ -106,7 +110,7 @@ def _result(answer: Any) -> CallToolResult:
     if isinstance(answer, Picture):
         pictures = [ImageContent(type="image", data=png, mime_type="image/png") for png in answer.pngs]
         answer = answer.answer
-    data = json.loads(files.strict_json(answer.model_dump(mode="python")))
+    data = json.loads(files.strict_json(answer.model_dump(mode="python", by_alias=True)))
     brief = json.dumps(_without_none(data), ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(type="text", text=brief), *pictures], structured_content=data)
 
@@ -121,19 +125,19 @@ def _failed(name: str, error: Exception) -> CallToolResult:
     kinds = {Busy: "busy", TooLong: "timeout"}
     if isinstance(error, GymlabError):
         kind = kinds.get(type(error), "input" if isinstance(error, UserError) else "run")
-        failure = Failure(kind=kind, message=redact(str(error))[:2000])
+        failure = ToolFailure(kind=kind, message=redact(str(error))[:2000])
     else:
         log.exception("tool %s", name, exc_info=error)
-        failure = Failure(kind="internal", message=f"{name} failed inside gymlab ({type(error).__name__})")
+        failure = ToolFailure(kind="internal", message=f"{name} failed inside gymlab ({type(error).__name__})")
     text = TextContent(type="text", text=f"error ({failure.kind}): {failure.message}")
     return CallToolResult(content=[text], structured_content={"error": failure.model_dump()}, is_error=True)
 
 
-def _audit(lab: Lab, tool: str, given: dict[str, Any], result: CallToolResult) -> None:
-    """One line for each call that may change something, beside the runs."""
-    prepare_runs_folder(lab.root)
-    path = lab.root / AUDIT
-    entry = {"time": now(), "tool": tool, "arguments": redact_tree(given), "ok": not result.is_error}
+def _audit(config: ServerConfig, tool: str, arguments: dict[str, Any], result: CallToolResult) -> None:
+    """Append the call to the audit log of the runs folder."""
+    prepare_runs_folder(config.root)
+    path = config.root / AUDIT
+    entry = {"time": now(), "tool": tool, "arguments": redact_tree(arguments), "ok": not result.is_error}
     fd = open_append(path)
     try:
         os.write(fd, (files.strict_json(entry) + "\n").encode())
@@ -143,8 +147,8 @@ def _audit(lab: Lab, tool: str, given: dict[str, Any], result: CallToolResult) -
         os.close(fd)
 
 
-class LabServer(MCPServer[Any]):
-    """An MCP server that also tells a wrong call apart in a typed way, and what would be right."""
+class GymlabServer(MCPServer[Any]):
+    """MCP server that answers unknown tools and invalid arguments with a typed error and a suggestion."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         try:
@@ -157,5 +161,5 @@ class LabServer(MCPServer[Any]):
                 return _failed(name, UserError(f"unknown tool {name[:80]!r}: {suggestion(name[:80], tools)}"))
             cause = error.__cause__
             faults = cause.errors() if isinstance(cause, ValidationError) else []
-            told = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:8]]
-            return _failed(name, UserError("; ".join(told) or str(error)))
+            problems = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:8]]
+            return _failed(name, UserError("; ".join(problems) or str(error)))

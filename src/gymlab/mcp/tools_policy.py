@@ -1,4 +1,4 @@
-"""Tools that try a policy or judge a run: evaluate, an episode, pictures, a diagnosis, what to do next."""
+"""Tools that run or judge a policy: evaluate, episode, frames, diagnose, suggest_next."""
 
 from __future__ import annotations
 
@@ -15,47 +15,54 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gymlab.core.errors import UserError
-from gymlab.mcp.answers import Diagnosis, Episode, Evaluation, Finding, Frames, Suggestion
+from gymlab.mcp.answers import (
+    DiagnosisAnswer,
+    EpisodeAnswer,
+    EvaluationAnswer,
+    FindingEntry,
+    FramesAnswer,
+    SuggestionAnswer,
+)
 from gymlab.mcp.arguments import Checkpoint, Run
 from gymlab.mcp.commands import gymlab, gymlab_json
-from gymlab.mcp.config import Lab
-from gymlab.mcp.run_status import number
+from gymlab.mcp.config import ServerConfig
+from gymlab.mcp.status import number
 from gymlab.mcp.tool_adapter import Picture
 from gymlab.runs.films import best_clip, scan
 from gymlab.runs.paths import RunPaths
 
 Seed = Annotated[int | None, Field(ge=0, le=2**31 - 1)]
 _COLUMNS = ("step", "observation", "action", "label", "reward", "return_so_far", "value", "probabilities")
-_WIDEST = 320  # of a picture: enough to see, little to send
+_MAX_WIDTH = 320  # pixels of a frame that is sent
 
 
 def evaluate(
-    lab: Lab,
+    config: ServerConfig,
     run: Checkpoint,
     episodes: Annotated[int, Field(ge=1, le=200)] = 20,
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 7,
-) -> Evaluation:
+) -> EvaluationAnswer:
     """Score a checkpoint on fresh episodes of the real environment: mean, std, 95 % interval, greedy and sampled."""
-    paths, which = lab.checkpoint(run)
-    found = gymlab_json(lab, "eval", f"{paths.run_id}/{which}", "--episodes", str(episodes), "--seed", str(seed))
-    kept = ("mean", "std", "n", "low", "high", "iqm", "length", "truncated")
-    results = {way: {key: number(part.get(key)) for key in kept} for way, part in found["eval"].items()}
-    return Evaluation(run_id=found["run_id"], checkpoint=found["checkpoint"], results=results)
+    paths, which = config.checkpoint(run)
+    found = gymlab_json(config, "eval", f"{paths.run_id}/{which}", "--episodes", str(episodes), "--seed", str(seed))
+    columns = ("mean", "std", "n", "low", "high", "iqm", "length", "truncated")
+    results = {way: {key: number(part.get(key)) for key in columns} for way, part in found["eval"].items()}
+    return EvaluationAnswer(run_id=found["run_id"], checkpoint=found["checkpoint"], results=results)
 
 
 def episode(
-    lab: Lab,
+    config: ServerConfig,
     run: Checkpoint,
     seed: Seed = None,
     sampled: Annotated[bool, Field(description="Actions drawn from the policy, not the likeliest.")] = False,
     rows: Annotated[int, Field(ge=0, le=40)] = 6,
-) -> Episode:
+) -> EpisodeAnswer:
     """Play one episode: length, return, how often each action was taken, and some steps of it evenly spaced."""
-    paths, which = lab.checkpoint(run)
+    paths, which = config.checkpoint(run)
     with tempfile.TemporaryDirectory(prefix="gymlab-episode-") as folder:
         target = Path(folder) / "episode.csv"
         words = [*(["--seed", str(seed)] if seed is not None else []), *(["--sampled"] if sampled else [])]
-        gymlab(lab, "export", f"{paths.run_id}/{which}", "--table", str(target), *words)
+        gymlab(config, "export", f"{paths.run_id}/{which}", "--table", str(target), *words)
         with target.open(encoding="utf-8", newline="") as file:
             steps = list(csv.DictReader(file))
     if not steps:
@@ -63,7 +70,7 @@ def episode(
     rewards = [float(step["reward"]) for step in steps]
     shown = [name for name in _COLUMNS if name in steps[0]]
     places = sorted({round(i * (len(steps) - 1) / max(1, rows - 1)) for i in range(rows)})
-    return Episode(
+    return EpisodeAnswer(
         run_id=paths.run_id,
         checkpoint=which,
         seed=seed,
@@ -72,29 +79,29 @@ def episode(
         actions=dict(Counter(step.get("label") or step["action"] for step in steps).most_common(20)),
         rewards={"lowest": min(rewards), "mean": sum(rewards) / len(rewards), "highest": max(rewards)},
         columns=shown,
-        rows=[[_brief(steps[place][name]) for name in shown] for place in places],
+        rows=[[_abbreviated(steps[place][name]) for name in shown] for place in places],
     )
 
 
 def frames(
-    lab: Lab,
+    config: ServerConfig,
     run: Checkpoint,
     count: Annotated[int, Field(ge=1, le=6)] = 3,
     seed: Seed = None,
-) -> Frames:
+) -> FramesAnswer:
     """Pictures of an episode of a checkpoint, evenly spaced: from its film, or filmed now. Needs gymlab[video]."""
     from gymlab.media.camera import why_no_film
     from gymlab.media.video_file import read_frames
 
     if why := why_no_film():
         raise UserError(why)
-    paths, which = lab.checkpoint(run)
+    paths, which = config.checkpoint(run)
     with tempfile.TemporaryDirectory(prefix="gymlab-film-") as folder:
-        film = _film(lab, paths, which, seed, Path(folder))
+        film = _find_or_record_film(config, paths, which, seed, Path(folder))
         pictures = list(read_frames(film))
     places = sorted({round(i * (len(pictures) - 1) / max(1, count - 1)) for i in range(count)})
-    small = [_smaller(pictures[place]) for place in places]
-    answer = Frames(
+    small = [_downscaled(pictures[place]) for place in places]
+    answer = FramesAnswer(
         run_id=paths.run_id,
         checkpoint=which,
         frames=len(pictures),
@@ -104,15 +111,15 @@ def frames(
     return Picture(answer, [_png(picture) for picture in small])  # type: ignore[return-value]
 
 
-def diagnose(lab: Lab, run: Run) -> Diagnosis:
+def diagnose(config: ServerConfig, run: Run) -> DiagnosisAnswer:
     """What is wrong with a run: findings by weight, each with its evidence and advice, causes before effects."""
     from gymlab.diagnosis.examine import examine, verdict
     from gymlab.diagnosis.page import evidence_of, next_command
 
-    found = examine(lab.run(run))
+    found = examine(config.run(run))
     remedy = found.remedy
     findings = [
-        Finding(
+        FindingEntry(
             id=finding.id,
             severity=finding.severity,
             title=finding.title,
@@ -123,7 +130,7 @@ def diagnose(lab: Lab, run: Run) -> Diagnosis:
         )
         for finding in found.findings[:6]
     ]
-    return Diagnosis(
+    return DiagnosisAnswer(
         run_id=found.facts.run_id,
         verdict=verdict(found),
         solved=found.solved,
@@ -133,18 +140,20 @@ def diagnose(lab: Lab, run: Run) -> Diagnosis:
     )
 
 
-def suggest_next(lab: Lab, run: Run) -> Suggestion:
+def suggest_next(config: ServerConfig, run: Run) -> SuggestionAnswer:
     """What to try next for a run, as a recipe and overrides that start_training takes."""
     from gymlab.diagnosis.examine import examine, verdict
     from gymlab.diagnosis.page import next_command
 
-    found = examine(lab.run(run))
+    found = examine(config.run(run))
     remedy = found.remedy
     facts = found.facts
     if remedy is None:
-        return Suggestion(run_id=facts.run_id, why=verdict(found), command=next_command(found))
-    overrides = [f"{key}={_written(value)}" for key, value in {**_given(facts), **remedy.overrides}.items()]
-    return Suggestion(
+        return SuggestionAnswer(run_id=facts.run_id, why=verdict(found), command=next_command(found))
+    overrides = [
+        f"{key}={_format_value(value)}" for key, value in {**_started_overrides(facts), **remedy.overrides}.items()
+    ]
+    return SuggestionAnswer(
         run_id=facts.run_id,
         why=f"{remedy.id}: {remedy.evidence}. {remedy.advice}",
         recipe=facts.name,
@@ -153,29 +162,30 @@ def suggest_next(lab: Lab, run: Run) -> Suggestion:
     )
 
 
-def _given(facts: Any) -> dict[str, Any]:
-    """The overrides the run itself was started with, so that the advice changes one thing only."""
+def _started_overrides(facts: Any) -> dict[str, Any]:
+    """The overrides of the run's own command, so that the suggestion changes the remedy's settings only."""
     words = facts.manifest.get("command") or []
     pairs = [word.partition("=") for word in words[2:] if "=" in word and not word.startswith("-")]
     short = {key.rpartition(".")[2]: key for key in facts.settings}
     return {short.get(key, key) if "." not in key else key: value for key, _, value in pairs}
 
 
-def _film(lab: Lab, paths: RunPaths, which: str, seed: int | None, folder: Path) -> Path:
+def _find_or_record_film(config: ServerConfig, paths: RunPaths, which: str, seed: int | None, folder: Path) -> Path:
     known = best_clip(paths) if which == "best" else None
     if known is None and which.isdigit():
         known = next((clip for clip in scan(paths) if str(clip.env_steps) == which), None)
     if known is not None and seed is None:
         return known.path
     target = folder / "episode.mp4"
-    gymlab(lab, "play", f"{paths.run_id}/{which}", "--record", str(target), "--seed", str(seed or 0), "--fps", "1000")
+    options = ["--record", str(target), "--seed", str(seed or 0), "--fps", "1000"]
+    gymlab(config, "play", f"{paths.run_id}/{which}", *options)
     if not target.is_file():
         raise UserError(f"run '{paths.run_id}': its environment cannot be filmed")
     return target
 
 
-def _smaller(picture: Any) -> Any:
-    step = -(-picture.shape[1] // _WIDEST)
+def _downscaled(picture: Any) -> Any:
+    step = -(-picture.shape[1] // _MAX_WIDTH)
     return picture[::step, ::step]
 
 
@@ -194,9 +204,9 @@ def _png(picture: Any) -> str:
     return base64.b64encode(b"".join(bytes(packet) for packet in packets)).decode()
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _brief(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,4 +1,4 @@
-"""How a run stands, whether it waits in the queue, trains or has ended."""
+"""Status of a run: queued, starting, running or ended."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from gymlab.campaigns.queue.jobs import Job
 from gymlab.core.errors import RunError, UserError
-from gymlab.mcp.answers import RunStatus
-from gymlab.mcp.config import Lab
+from gymlab.mcp.answers import StatusAnswer
+from gymlab.mcp.config import ServerConfig
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.metrics_reader import CurveReader
@@ -18,20 +18,22 @@ from gymlab.runs.paths import RunPaths, valid_run_id
 _QUEUED = {"waiting": "queued", "running": "starting", "done": "finished"}
 
 
-def facts_of(paths: RunPaths, metrics: list[str] | None = None, axis: str = "env_steps", points: int = 400) -> Facts:
-    """All that a run's folder says."""
+def read_run_facts(
+    paths: RunPaths, metrics: list[str] | None = None, axis: str = "env_steps", points: int = 400
+) -> Facts:
+    """Facts of a run's folder, with curves of `metrics`."""
     return read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=metrics, axis=axis, points=points)
 
 
-def find(lab: Lab, name: str) -> tuple[RunPaths | None, Job | None]:
-    """A run and its job: one that waits has no folder yet, one that was not queued has no job."""
-    queue = lab.queue
-    if valid_run_id(name) and not RunPaths(lab.root / name).exists:
+def find_run_and_job(config: ServerConfig, name: str) -> tuple[RunPaths | None, Job | None]:
+    """A run and its job: a queued run has no folder yet, a run started outside the queue has no job."""
+    queue = config.queue
+    if valid_run_id(name) and not RunPaths(config.root / name).exists:
         job = queue.of_run(name)
         if job is not None:
             return None, job
     try:
-        paths = lab.run(name)
+        paths = config.run(name)
     except UserError:
         jobs = queue.jobs()
         waiting = [job for job in jobs if job.open and job.run_id and job.run_id.startswith(name)]
@@ -42,21 +44,21 @@ def find(lab: Lab, name: str) -> tuple[RunPaths | None, Job | None]:
     return paths, queue.of_run(paths.run_id)
 
 
-def standing(lab: Lab, name: str) -> RunStatus:
-    """The status of a run."""
-    paths, job = find(lab, name)
+def run_status(config: ServerConfig, name: str) -> StatusAnswer:
+    """Status by name, from the run's folder and its job."""
+    paths, job = find_run_and_job(config, name)
     if paths is None:
         assert job is not None
-        return _queued(lab, job)
-    facts = facts_of(paths, [])
+        return _queued_status(config, job)
+    facts = read_run_facts(paths, [])
     done = facts.clock.get("env_steps")
     budget = facts.budget
     last = last_row(paths)
     steps = int(last.get("env_steps", done or 0)) if facts.status["status"] == "running" else done
     status = str(facts.status["status"])
-    return RunStatus(
+    return StatusAnswer(
         run_id=paths.run_id,
-        # What it says of itself is of its last session while the next one waits or starts.
+        # While a resume is queued or starting, the folder still holds the status of the last session.
         status=_QUEUED[job.state] if job and job.open and status != "running" else status,
         stop_reason=facts.status.get("stop_reason"),
         progress=round(min(1.0, steps / budget), 4) if steps and budget else None,
@@ -69,12 +71,12 @@ def standing(lab: Lab, name: str) -> RunStatus:
         solved_at=facts.solved_at,
         alerts=active_alerts(paths),
         job=job.id if job else None,
-        told=(job.told or None) if job else None,
+        message=(job.told or None) if job else None,
     )
 
 
 def last_row(paths: RunPaths) -> dict[str, float]:
-    """The newest metrics; {} where nothing was measured yet."""
+    """The newest metrics; {} before the first row."""
     with contextlib.suppress(RunError, OSError), CurveReader(paths.metrics) as reader:
         return dict(reader.last())
     return {}
@@ -90,19 +92,19 @@ def active_alerts(paths: RunPaths) -> list[str]:
 
 
 def number(value: Any, digits: int = 6) -> float | None:
-    """A finite number, brief."""
+    """A finite number, rounded to significant digits; None for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         return None
     return value if isinstance(value, int) else float(f"{value:.{digits}g}")
 
 
-def _queued(lab: Lab, job: Job) -> RunStatus:
-    waiting = [other.id for other in lab.queue.jobs() if other.state == "waiting"]
-    return RunStatus(
+def _queued_status(config: ServerConfig, job: Job) -> StatusAnswer:
+    waiting = [other.id for other in config.queue.jobs() if other.state == "waiting"]
+    return StatusAnswer(
         run_id=job.run_id or "",
         status="running" if job.state == "running" and job.run_id is None else _QUEUED.get(job.state, job.state),
         job=job.id,
         before=waiting.index(job.id) if job.id in waiting else None,
-        told=job.told or None,
+        message=job.told or None,
         budget=job.steps or None,
     )
