@@ -1,4 +1,4 @@
-"""Commands of gymlab's own as processes: what needs JAX runs there, a few at a time, and never longer than allowed."""
+"""Runs gymlab commands in child processes, for tools that need JAX: a bounded number at a time, with a timeout."""
 
 from __future__ import annotations
 
@@ -14,60 +14,62 @@ from gymlab.process.environ import gymlab_environ
 from gymlab.runs.logs import plain
 
 SECONDS = 50.0  # clients give up after a minute
-_AT_ONCE = 2  # the last of them is served before its client gives up
-_WAITING = 10
-_MOST_LETTERS = 1500
-_turn = threading.BoundedSemaphore(_AT_ONCE)
-_asked = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
-_alive: set[Child] = set()
+_MAX_PROCESSES = 2  # with _MAX_WAITING, few enough that the last is served before its client gives up
+_MAX_WAITING = 10
+_MAX_MESSAGE = 1500  # characters
+_process_slots = threading.BoundedSemaphore(_MAX_PROCESSES)
+_call_slots = threading.BoundedSemaphore(_MAX_PROCESSES + _MAX_WAITING)
+_children: set[Child] = set()
 
 
 class Busy(GymlabError):
-    """Too much was asked at once; the input may be right."""
+    """More calls wait for a process than the queue holds; the same call may succeed later."""
 
 
 class TooLong(RunError):
-    """It was stopped, because the client would not have waited."""
+    """The command was killed at its timeout."""
 
 
 def gymlab(config: ServerConfig, *arguments: str, seconds: float = SECONDS) -> str:
-    """Run a command to its end; what it printed. Its mistakes become ours."""
-    if not _asked.acquire(blocking=False):
-        raise Busy(f"more than {_AT_ONCE + _WAITING} calls need a process at once: try again in a few seconds")
+    """Run a command and return its stdout; its error message and exit code become a UserError or RunError."""
+    if not _call_slots.acquire(blocking=False):
+        raise Busy(
+            f"more than {_MAX_PROCESSES + _MAX_WAITING} calls need a process at once: try again in a few seconds"
+        )
     try:
-        with _turn:
+        with _process_slots:
             return _run(config, arguments, seconds)
     finally:
-        _asked.release()
+        _call_slots.release()
 
 
 def gymlab_json(config: ServerConfig, *arguments: str, seconds: float = SECONDS) -> Any:
-    """The same with --json: the object of its last line."""
+    """Run a command with --json and parse the last line of its stdout."""
     text = gymlab(config, *arguments, "--json", seconds=seconds)
     return json.loads(text.strip().splitlines()[-1])
 
 
 def _run(config: ServerConfig, arguments: tuple[str, ...], seconds: float) -> str:
-    # In our own process group: a client that ends the server's group ends this too, trainings have one of their own.
+    # In the server's process group, so that killing the group kills it too; training has a group of its own.
     child = Child(gymlab_command(*arguments), stdout="file", stderr="file", environ=gymlab_environ(config.root))
-    _alive.add(child)
+    _children.add(child)
     try:
         with child:
             code = child.wait(seconds)
             out = child.output_text()
             err = child.stderr_text()
     finally:
-        _alive.discard(child)
+        _children.discard(child)
     if code is None:
         raise TooLong(f"gymlab {arguments[0]} took longer than {seconds:g} s and was ended: ask for less")
     if code:
-        message = plain(err).strip().removeprefix("error: ")[-_MOST_LETTERS:] or f"exit code {code}"
+        message = plain(err).strip().removeprefix("error: ")[-_MAX_MESSAGE:] or f"exit code {code}"
         raise (UserError if code == 2 else RunError)(message)
     return out
 
 
 def _end_all() -> None:
-    for child in list(_alive):
+    for child in list(_children):
         child.kill()
 
 
