@@ -1,4 +1,4 @@
-"""`gymlab mcp`: the lab as tools for a coding agent."""
+"""`gymlab mcp`: gymlab as tools for a coding agent."""
 
 from __future__ import annotations
 
@@ -40,13 +40,18 @@ def mcp(
     from gymlab.mcp.config import ServerConfig
     from gymlab.mcp.server import serve_http, serve_stdio
 
-    limit = most if isinstance(most, int) else None
-    lab = ServerConfig(runs_folder().absolute(), not read_only and (allow_write or not http), allow_code, allow_delete, limit)
+    config = ServerConfig(
+        runs_folder().absolute(),
+        write=not read_only and (allow_write or not http),
+        allow_code=allow_code,
+        allow_delete=allow_delete,
+        max_steps=most if isinstance(most, int) else None,
+    )
     if not http:
-        serve_stdio(lab)
+        serve_stdio(config)
         return
     import secrets
 
     secret = token or secrets.token_urlsafe(24)
     typer.echo(f"http://127.0.0.1:{port}/mcp" + ("" if token else f"  Authorization: Bearer {secret}"), err=True)
-    serve_http(lab, port, secret)
+    serve_http(config, port, secret)

@@ -33,9 +33,8 @@ class TooLong(RunError):
 def gymlab(config: ServerConfig, *arguments: str, seconds: float = SECONDS) -> str:
     """Run a command and return its stdout; its error message and exit code become a UserError or RunError."""
     if not _call_slots.acquire(blocking=False):
-        raise Busy(
-            f"more than {_MAX_PROCESSES + _MAX_WAITING} calls need a process at once: try again in a few seconds"
-        )
+        most = _MAX_PROCESSES + _MAX_WAITING
+        raise Busy(f"more than {most} calls need a process at once: try again in a few seconds")
     try:
         with _process_slots:
             return _run(config, arguments, seconds)
