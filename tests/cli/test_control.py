@@ -10,9 +10,10 @@ import pytest
 
 from gymlab.features import logfile
 from gymlab.runs import files, logs, platform
-from gymlab.runs.control import ask_to_stop, newest_run, send_signal, stop_requested
 from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.requests import request_stop, send_signal, stop_requested
+from gymlab.runs.selection import newest_run
 from gymlab.runs.store import RunStore
 from tests.waiting import wait_until
 
@@ -178,7 +179,7 @@ def test_a_request_reaches_the_owner_it_is_meant_for_and_no_later_one(folder):
     paths = make_run(folder / "runs", "one", "finished")
     me = Owner.me()
     assert not stop_requested(paths, me)
-    assert ask_to_stop(paths, replace(me, host="elsewhere")) == "file"
+    assert request_stop(paths, replace(me, host="elsewhere")) == "file"
     assert stop_requested(paths, replace(me, host="elsewhere"))
     assert not stop_requested(paths, me)
     assert not (paths.root / "stop.json").exists()

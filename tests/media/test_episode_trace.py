@@ -8,7 +8,7 @@ from gymlab.media.episode_trace import COLUMNS, TraceRow, action_label, read_csv
 from gymlab.media.policy_player import EpisodeOptions, open_player
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.films import best_clip, scan, table_path
+from gymlab.runs.videos import best_clip, scan, table_path
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from gymlab.media.camera import enlarged, ensure_rgb_render_support, stride_for
 from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_relevant
 from gymlab.media.video_file import FilmWriter, read_about, read_frames
 from gymlab.recipes.resolve import read_run_recipe
-from gymlab.runs import files, films
+from gymlab.runs import files, videos
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
@@ -35,17 +35,17 @@ av = pytest.importorskip("av")
 
 
 def test_first_best_and_final_policies_are_filmed(solved_run):
-    found = films.scan(solved_run)
+    found = videos.scan(solved_run)
     assert found[0].env_steps == 0
     assert "first" in found[0].kinds
     assert {"best", "final"} <= {*found[-1].kinds}
-    assert films.best_clip(solved_run).path == found[-1].path
+    assert videos.best_clip(solved_run).path == found[-1].path
     assert found[-1].about["return"] == 500
 
 
 def test_film_metadata_agrees_with_its_json_file_and_the_metrics(solved_run):
     with MetricsReader(solved_run.metrics) as reader:
-        for clip in films.scan(solved_run):
+        for clip in videos.scan(solved_run):
             inside = read_about(clip.path)
             for name in ("run_id", "env_steps", "vec_steps", "updates", "seed", "policy"):
                 assert inside[name] == clip.about[name], name
@@ -64,7 +64,7 @@ def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mod
     run = RunPaths(folder / "runs/one")
     with MetricsReader(run.metrics) as reader:
         rows = reader.read(["env_steps", "eval/greedy_mean"])
-    found, scorer = films.scan(run), open_scorer(read_run_recipe(run.recipe))
+    found, scorer = videos.scan(run), open_scorer(read_run_recipe(run.recipe))
     assert [clip.env_steps for clip in found] == rows["env_steps"][~np.isnan(rows["eval/greedy_mean"])].tolist()
     assert len(found) == 3
     for clip in found:
@@ -75,7 +75,7 @@ def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mod
 
 
 def test_film_is_h264_with_the_index_first(solved_run):
-    clip = films.scan(solved_run)[0]
+    clip = videos.scan(solved_run)[0]
     with av.open(str(clip.path)) as container:
         stream = container.streams.video[0]
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
@@ -88,7 +88,7 @@ def test_film_is_h264_with_the_index_first(solved_run):
 
 
 def test_film_frame_is_the_env_picture_with_a_caption_below(solved_run):
-    clip = films.scan(solved_run)[0]
+    clip = videos.scan(solved_run)[0]
     frame = next(iter(read_frames(clip.path)))
     left, top, width, height = clip.about["picture"]
     env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
@@ -110,7 +110,7 @@ def test_training_is_the_same_with_and_without_films(solved_run, cli):
 
 
 def test_runs_show_names_the_best_film(solved_run, cli):
-    assert str(films.best_clip(solved_run).path) in cli("runs", "show", solved_run.root).out
+    assert str(videos.best_clip(solved_run).path) in cli("runs", "show", solved_run.root).out
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
         assert [waiting.clock.env_steps for waiting in video._waiting] == [0, 300, 400]
         video(Ended(Clock(updates=5, env_steps=500), "budget reached", "finished"), control)
         assert video._recorder is None
-    found = {clip.env_steps: clip.kinds for clip in films.scan(paths)}
+    found = {clip.env_steps: clip.kinds for clip in videos.scan(paths)}
     assert found == ({} if interrupted else {0: ("first", "best"), 300: ("best",), 400: ("final",)})
     assert not [path for path in paths.videos.iterdir() if files.TEMP_MARK in path.name]
 
@@ -241,21 +241,21 @@ def test_resume_removes_films_after_the_resumed_step(tmp_path):
     paths.videos.mkdir()
     paths.rollouts.mkdir()
     for steps, kind in ((0, "first"), (100, "best"), (200, "best")):
-        path = films.clip_path(paths, steps, kind)
+        path = videos.clip_path(paths, steps, kind)
         path.write_bytes(b"film")
         path.with_suffix(".json").write_text(json.dumps({"env_steps": steps, "kinds": [kind]}))
-        films.table_path(paths, steps).write_text("table")
+        videos.table_path(paths, steps).write_text("table")
     (paths.videos / "300-best.mp4").write_bytes(b"no sidecar")
     (paths.videos / "holiday.mp4").write_bytes(b"foreign")
     (paths.videos / f".100-best.mp4{files.TEMP_MARK}1").write_bytes(b"half")
-    assert [clip.env_steps for clip in films.scan(paths)] == [0, 100, 200]
-    films.cut_clips_after(paths, 100)
-    assert [clip.env_steps for clip in films.scan(paths)] == [0, 100]
-    assert films.best_clip(paths).env_steps == 100
+    assert [clip.env_steps for clip in videos.scan(paths)] == [0, 100, 200]
+    videos.cut_clips_after(paths, 100)
+    assert [clip.env_steps for clip in videos.scan(paths)] == [0, 100]
+    assert videos.best_clip(paths).env_steps == 100
     assert sorted(path.name for path in paths.rollouts.iterdir()) == ["0.csv", "100.csv"]
     assert not any(files.TEMP_MARK in path.name for path in paths.videos.iterdir())
-    films.add_kinds(films.best_clip(paths), ("final",))
-    assert films.best_clip(paths).kinds == ("best", "final")
+    videos.add_kinds(videos.best_clip(paths), ("final",))
+    assert videos.best_clip(paths).kinds == ("best", "final")
 
 
 def test_env_without_rgb_render_mode_is_refused_with_its_modes():

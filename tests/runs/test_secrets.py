@@ -89,7 +89,7 @@ def test_no_secret_is_in_anything_that_a_detached_run_writes_which_crashes(cli, 
     assert hits(cli.folder) == []
     lost = cli("resume", "loud")
     assert lost.code == 2
-    assert "env.kwargs.api_key: a secret, which the run does not keep: give it again" in lost.err
+    assert "env.kwargs.api_key: a secret, which the run does not store: pass it again" in lost.err
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_a_masked_recipe_is_whole_yaml_and_names_what_it_lacks(cli):
     paths = RunPaths(cli.folder / "runs/one")
     assert "c4naryWORD" not in paths.recipe.read_text()
     assert read_run_recipe(paths.recipe).env.kwargs == {"api_key": "***", "note": "plain words"}
-    with pytest.raises(UserError, match=r"^env\.kwargs\.api_key: a secret, which the run does not keep"):
+    with pytest.raises(UserError, match=r"^env\.kwargs\.api_key: a secret, which the run does not store"):
         resume(paths, Continuation(budget="64"))
     assert "env.kwargs.api_key: a secret" in cli("eval", "one").err
     notes = []

@@ -13,7 +13,7 @@ from gymlab.core.errors import RunError, UserError
 from gymlab.recipes.resolve import resolve
 from gymlab.runs import failpoints
 from gymlab.runs.checkpoints import cut_after, load_checkpoint, recover, save_checkpoint, steps
-from gymlab.runs.disk_space import DiskFault, Room, check_room, disk_faults_told
+from gymlab.runs.disk_space import DiskFault, Room, check_room, translate_disk_errors
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.session.session import Options
@@ -201,14 +201,14 @@ def test_a_folder_that_becomes_read_only_ends_the_run(disk):
     save_checkpoint(paths, env_steps=100, policy={}, state={}, info={}, kinds={"last"}, keep=1)
     subprocess.run(["mount", "-o", "remount,ro", str(frozen)], check=True)
     told = r"can no longer be written \(.*\): the last checkpoint 100 is intact"
-    with pytest.raises(DiskFault, match=told), disk_faults_told(paths):
+    with pytest.raises(DiskFault, match=told), translate_disk_errors(paths):
         (paths.root / "status.json").write_text("{}")
 
 
 def test_only_the_disk_is_blamed_on_the_disk(tmp_path):
-    with contextlib.suppress(KeyError), disk_faults_told(RunPaths(tmp_path)):
+    with contextlib.suppress(KeyError), translate_disk_errors(RunPaths(tmp_path)):
         raise KeyError("something else")
-    with pytest.raises(FileNotFoundError), disk_faults_told(RunPaths(tmp_path)):
+    with pytest.raises(FileNotFoundError), translate_disk_errors(RunPaths(tmp_path)):
         (tmp_path / "missing").read_text()
 
     def env_fault():
@@ -217,7 +217,7 @@ def test_only_the_disk_is_blamed_on_the_disk(tmp_path):
         except OSError:
             raise RunError("an env's own disk") from None  # as env faults are told
 
-    with pytest.raises(RunError, match="an env's own disk"), disk_faults_told(RunPaths(tmp_path)):
+    with pytest.raises(RunError, match="an env's own disk"), translate_disk_errors(RunPaths(tmp_path)):
         env_fault()
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gymlab.core.errors import RunError
-from gymlab.runs import steering
+from gymlab.runs import requests
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
@@ -88,7 +88,7 @@ def test_a_training_run_is_watched_held_stepped_and_stopped_from_its_page(chrome
         tab.get_by_role("tab", name="State").click()
         tab.get_by_role("tabpanel").get_by_role("button", name="Pause").click()
         tab.get_by_text("paused after update").wait_for()
-        held = wait_until(lambda: steering.told(paths).get("updates"), what="a pause")
+        held = wait_until(lambda: requests.read_pause_state(paths).get("updates"), what="a pause")
         wait_until(lambda: newest(paths) == held, "all rows")
         for more in (1, 2):
             tab.get_by_role("button", name="Run one update").click()
@@ -116,8 +116,8 @@ def test_a_run_that_was_held_and_stepped_has_the_numbers_of_one_that_was_not(fol
     held = start("train", "small.yaml", "--run-id", "held", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "held")
     wait_until(lambda: newest(paths) > 0, "the first update")
-    for wish in ("pause", "step", "step", "go_on", "checkpoint"):
-        steering.ask(paths, wish)
+    for request in ("pause", "step", "step", "go_on", "checkpoint"):
+        requests.send_request(paths, request)
         time.sleep(0.5)
     held.communicate(timeout=120)
     assert held.returncode == 0

@@ -86,7 +86,7 @@ def test_the_trained_cart_balances_in_the_page_for_500_steps(opened, exported, s
 
 def test_the_pages_network_decides_as_the_checkpoint_does(opened, exported, solved_run):
     from gymlab.media.episode_trace import read_csv
-    from gymlab.runs.films import best_clip, table_path
+    from gymlab.runs.videos import best_clip, table_path
 
     rows = read_csv(table_path(solved_run, best_clip(solved_run).env_steps))[:50]
     tab = opened(exported)

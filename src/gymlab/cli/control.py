@@ -30,9 +30,9 @@ def stop(
     Example: gymlab stop cartpole-v1-ppo-20261115
     """
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.runs.control import ask_to_stop, newest_run, wait_for_release
     from gymlab.runs.locks import lock_holder
-    from gymlab.runs.selection import select_run
+    from gymlab.runs.requests import request_stop, wait_for_release
+    from gymlab.runs.selection import newest_run, select_run
 
     root = runs_folder()
     paths = select_run(run, root) if run else newest_run(root, "running")
@@ -43,7 +43,7 @@ def stop(
     if owner is None:
         _show([paths], json=json, before="is not running: ")
         return
-    how = ask_to_stop(paths, owner)
+    how = request_stop(paths, owner)
     if not json:
         told = "told to stop" if how == "signal" else "asked by a file to stop, which it looks for after every update"
         typer.echo(f"{paths.run_id}: {owner} was {told}")
@@ -113,7 +113,7 @@ def _current() -> RunPaths:
     """The newest running run, else the newest."""
     from gymlab.core.errors import UserError
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.runs.control import newest_run
+    from gymlab.runs.selection import newest_run
 
     root = runs_folder()
     found = newest_run(root, "running") or newest_run(root)
@@ -126,7 +126,7 @@ def _insist(paths: RunPaths, owner: Owner) -> None:
     """A second signal, and where even that is not heard, the end."""
     import signal
 
-    from gymlab.runs.control import send_signal, wait_for_release
+    from gymlab.runs.requests import send_signal, wait_for_release
 
     for number, seconds in ((0, 0.3), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
         if number:
@@ -137,7 +137,7 @@ def _insist(paths: RunPaths, owner: Owner) -> None:
 
 def _show(runs: list[RunPaths], *, json: bool, before: str = "") -> None:
     from gymlab.runs.files import strict_json
-    from gymlab.runs.logs import plain
+    from gymlab.runs.logs import strip_escapes
     from gymlab.runs.status import read_status
 
     facts: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def _show(runs: list[RunPaths], *, json: bool, before: str = "") -> None:
         if json:
             continue
         because = f" ({status['stop_reason']})" if status.get("stop_reason") else ""
-        typer.echo(plain(f"{paths.run_id} {before}{status['status']}{because} at {steps or 0} env_steps"))
+        typer.echo(strip_escapes(f"{paths.run_id} {before}{status['status']}{because} at {steps or 0} env_steps"))
         if status["status"] in ("stopped", "crashed"):
             typer.echo(f"next: gymlab resume {paths.run_id}")
     if json:

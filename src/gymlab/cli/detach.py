@@ -109,11 +109,11 @@ def _move(waiting: Path, target: Path) -> bool:
 
 def _relay(output: Path, began: int, code: int) -> None:
     """What the process said, and its exit code: it ended before it trained, or while we looked."""
-    from gymlab.runs.logs import plain
+    from gymlab.runs.logs import strip_escapes
 
     with output.open("rb") as file:
         file.seek(began)
-        said = plain(file.read().decode(errors="replace"))
+        said = strip_escapes(file.read().decode(errors="replace"))
     if output.name.startswith("."):
         output.unlink()
     typer.echo(said, err=bool(code), nl=False)
@@ -140,6 +140,6 @@ def typed_command() -> tuple[str, ...]:
 
 def redact_output() -> None:
     """For the background process, whose output becomes a file: all of it loses its secrets."""
-    from gymlab.runs.output import redact_output as redact
+    from gymlab.runs.redact import redact_output as redact
 
     redact(typed_command())

@@ -37,7 +37,7 @@ def diagnose(
         typer.echo(strict_json(facts))
         return
     from gymlab.diagnosis.page import lines
-    from gymlab.runs.logs import plain
+    from gymlab.runs.logs import strip_escapes
 
     told = lines(found, facts["replay"])
     if written is not None:
@@ -45,7 +45,7 @@ def diagnose(
     if facts["applied"] is not None:
         told[-1:] = _applied(facts["applied"])
     for line in told:
-        typer.echo(plain(line))
+        typer.echo(strip_escapes(line))
 
 
 def _facts(found: Diagnosis) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _progress(checkpoints: int, exam: Exam) -> Iterator[Callable[[str, int], Aba
 
 
 def _page(found: Sequence[Scored], exam: Exam) -> list[str]:
-    from gymlab.runs.logs import plain
+    from gymlab.runs.logs import strip_escapes
 
     rows = [row for scored in found for row in _rows(scored)]
     widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
@@ -150,7 +150,7 @@ def _page(found: Sequence[Scored], exam: Exam) -> list[str]:
     ids = list(dict.fromkeys(scored.run_id for scored in found))
     following = f"runs compare {' '.join(ids)}" if len(ids) > 1 else f"play {ids[0]}"
     lines.append(f"next: gymlab {following}")
-    return [plain(line) for line in lines]
+    return [strip_escapes(line) for line in lines]
 
 
 def _rows(scored: Scored) -> Iterator[tuple[str, ...]]:

@@ -24,8 +24,8 @@ def export(
     """
     from gymlab.core.errors import UserError
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.runs.films import best_clip
     from gymlab.runs.selection import select_checkpoint
+    from gymlab.runs.videos import best_clip
 
     if not html and table is None:
         raise UserError("what to export? --html (a web page) or --table PATH (an episode as CSV)")

@@ -45,7 +45,7 @@ def newest_interrupted() -> str | None:
     """The run that a bare `gymlab resume` goes on with; says what to do where there is none."""
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.checkpoints import steps
-    from gymlab.runs.control import newest_run
+    from gymlab.runs.selection import newest_run
 
     root = runs_folder()
     found = newest_run(root, "stopped", "crashed", having=steps)

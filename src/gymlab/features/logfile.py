@@ -65,7 +65,7 @@ class _Handler(logging.Handler):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        lines = logs.plain(redact(text)).replace("\n", "\n    ")
+        lines = logs.strip_escapes(redact(text)).replace("\n", "\n    ")
         with contextlib.suppress(OSError):  # a log must not end a run; a full disk is told by what has to be kept
             os.write(self._fd, f"{now()} {record.levelname:<7} {lines}\n".encode())
             if os.fstat(self._fd).st_size > logs.MAX_BYTES:

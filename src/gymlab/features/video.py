@@ -24,7 +24,7 @@ from gymlab.core.clock import Clock
 from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import GymlabError
 from gymlab.process.child import start_worker
-from gymlab.runs import files, films, tensors
+from gymlab.runs import files, tensors, videos
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.paths import RunPaths
 from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Promoted, Started
@@ -78,7 +78,7 @@ class Video(Feature):
         if not self._on:
             return
         if isinstance(event, Started):
-            films.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
+            videos.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
             self._begin()
         elif isinstance(event, Promoted):
             self._film(event.clock, event.path / POLICY, ("best",))
@@ -129,9 +129,9 @@ class Video(Feature):
         if self._at_work is not None and self._at_work.clock.env_steps == clock.env_steps:
             self._at_work = self._at_work._replace(kinds=_joined(self._at_work.kinds, kinds))
             return
-        for clip in films.scan(self._paths):
+        for clip in videos.scan(self._paths):
             if clip.env_steps == clock.env_steps:
-                films.add_kinds(clip, kinds)
+                videos.add_kinds(clip, kinds)
                 return
         try:
             self._waiting.append(Waiting(self._kept(policy, clock), clock, kinds))
@@ -183,12 +183,12 @@ class Video(Feature):
                 self._take(Path(reply["film"]), done)
 
     def _take(self, film: Path, done: Waiting) -> None:
-        found = films.scan(self._paths)
+        found = videos.scan(self._paths)
         for clip in found:
             if clip.path.name == film.name:
-                films.add_kinds(clip, done.kinds)
+                videos.add_kinds(clip, done.kinds)
         spare = [clip for clip in found if not {"first", "final"} & {*clip.kinds}]
-        films.remove(self._paths, spare[:-KEPT])
+        videos.remove(self._paths, spare[:-KEPT])
         log.info("film of %d env_steps: %s", done.clock.env_steps, film.name)
         self._announce(self._paths.videos / film.name, done.clock)
 

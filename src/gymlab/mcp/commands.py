@@ -11,7 +11,7 @@ from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.mcp.config import ServerConfig
 from gymlab.process.child import Child, gymlab_command
 from gymlab.process.environ import gymlab_environ
-from gymlab.runs.logs import plain
+from gymlab.runs.logs import strip_escapes
 
 SECONDS = 50.0  # clients give up after a minute
 _MAX_PROCESSES = 2  # with _MAX_WAITING, few enough that the last is served before its client gives up
@@ -62,7 +62,7 @@ def _run(config: ServerConfig, arguments: tuple[str, ...], seconds: float) -> st
     if code is None:
         raise TooLong(f"gymlab {arguments[0]} took longer than {seconds:g} s and was ended: ask for less")
     if code:
-        message = plain(err).strip().removeprefix("error: ")[-_MAX_MESSAGE:] or f"exit code {code}"
+        message = strip_escapes(err).strip().removeprefix("error: ")[-_MAX_MESSAGE:] or f"exit code {code}"
         raise (UserError if code == 2 else RunError)(message)
     return out
 

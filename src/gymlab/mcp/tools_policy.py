@@ -28,8 +28,8 @@ from gymlab.mcp.commands import gymlab, gymlab_json
 from gymlab.mcp.config import ServerConfig
 from gymlab.mcp.status import number
 from gymlab.mcp.tool_adapter import Picture
-from gymlab.runs.films import best_clip, scan
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.videos import best_clip, scan
 
 Seed = Annotated[int | None, Field(ge=0, le=2**31 - 1)]
 _COLUMNS = ("step", "observation", "action", "label", "reward", "return_so_far", "value", "probabilities")

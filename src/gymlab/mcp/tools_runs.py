@@ -202,13 +202,13 @@ def alerts(config: ServerConfig, run: Run) -> AlertsAnswer:
 
 def logs(config: ServerConfig, run: Run, lines: Annotated[int, Field(ge=1, le=100)] = 20) -> LogAnswer:
     """The last lines of a run's log; of one that has not started, the output of its process."""
-    from gymlab.runs.logs import plain, tail
+    from gymlab.runs.logs import strip_escapes, tail
 
     paths, job = find_run_and_job(config, run)
     found = [] if paths is None else tail(paths, lines)
     if not found and job is not None and config.queue.log_of(job.id).is_file():
         text = config.queue.log_of(job.id).read_text(encoding="utf-8", errors="replace")
-        found = plain(text).splitlines()[-lines:]
+        found = strip_escapes(text).splitlines()[-lines:]
     name = paths.run_id if paths is not None else job.run_id if job is not None else run
     return LogAnswer(run_id=name or run, lines=[redact(line)[:_LOG_WIDTH] for line in found])
 

@@ -17,8 +17,8 @@ from gymlab.mcp.commands import gymlab_json
 from gymlab.mcp.config import ServerConfig
 from gymlab.mcp.status import find_run_and_job, last_row, read_run_facts, run_status
 from gymlab.mcp.tools_catalogue import flat_settings, resolved_recipe
-from gymlab.runs.control import ask_to_stop, wait_for_release
 from gymlab.runs.locks import lock_holder
+from gymlab.runs.requests import request_stop, wait_for_release
 
 MOST_WAIT = 50.0
 _POLL_SECONDS = 0.5
@@ -103,7 +103,7 @@ def stop(config: ServerConfig, run: Run) -> StatusAnswer:
         config.queue.cancel(job.id)
     if paths is not None and (owner := lock_holder(paths.lock)) is not None:
         if job is None or not job.open:
-            ask_to_stop(paths, owner)
+            request_stop(paths, owner)
         wait_for_release(paths, owner, _STOP_SECONDS)
     deadline = time.monotonic() + _STOP_SECONDS
     while job is not None and config.queue.find(job.id).open and time.monotonic() < deadline:

@@ -18,10 +18,10 @@ from gymlab.media.record_episode import record_missing
 from gymlab.media.replay_page import format_result
 from gymlab.media.video_file import FilmWriter, read_frames
 from gymlab.recipes.resolve import read_run_recipe
-from gymlab.runs.films import Clip, of_kind, table_path
 from gymlab.runs.metrics_reader import CurveReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
+from gymlab.runs.videos import Clip, of_kind, table_path
 
 MOST_CLIPS = 4
 

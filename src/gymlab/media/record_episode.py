@@ -19,8 +19,8 @@ from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
 from gymlab.runs import files
 from gymlab.runs.checkpoints import Loaded, load_checkpoint
-from gymlab.runs.films import Clip, clip_path, scan, table_path
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.videos import Clip, clip_path, scan, table_path
 from gymlab.training.state import Policy
 
 FORMAT = 1

@@ -24,10 +24,10 @@ from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.files import strict_json
-from gymlab.runs.films import Clip, of_kind, table_path
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
+from gymlab.runs.videos import Clip, of_kind, table_path
 
 LIVE = ("CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 MOST_EPISODES = 4

@@ -10,7 +10,7 @@ from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric, wri
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import shown
-from gymlab.runs.films import best_clip, scan
+from gymlab.runs.videos import best_clip, scan
 from gymlab.terminal.plots import PlotFrame, sparkline
 
 _WIDTH = 100

@@ -1,5 +1,5 @@
-"""One checkpoint folder: policy.safetensors (all that playing needs), state.safetensors (all that training needs)
-and checkpoint.json, which holds the hash of both and of itself.
+"""The format of one checkpoint folder: policy.safetensors (for acting), state.safetensors (for resuming training) and
+checkpoint.json, which holds the hashes of both and of itself.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ POLICY = "policy.safetensors"
 STATE = "state.safetensors"
 SIDECAR = "checkpoint.json"
 FORMAT = 1
-_BLANK = b'"self": ""\n}\n'  # how a sidecar ends before it is sealed, and the letters that are put in
-_HASH = 64
+_BLANK = b'"self": ""\n}\n'  # the end of a sidecar before its own hash is filled in
+_HASH = 64  # hex digits
 Arrays = Mapping[str, np.ndarray]
 
 
 class Damaged(RunError):
-    """A checkpoint is not what was saved."""
+    """A checkpoint does not match its hashes, or cannot be read."""
 
 
-def fill(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
-    """Write a checkpoint into a new folder that nobody sees yet, durably."""
+def write_folder(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
+    """Write a checkpoint durably into a new temporary folder."""
     temp.mkdir()
     failpoint("tmp_made")
     facts: dict[str, Any] = {}
@@ -47,12 +47,12 @@ def fill(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[s
 
 
 def write_kinds(folder: Path, kinds: list[str]) -> None:
-    """Say anew what a saved checkpoint is for; all else stays as it was."""
+    """Change the kinds of a saved checkpoint, atomically."""
     files.write_bytes(folder / SIDECAR, _sealed({**read_sidecar(folder), "kinds": kinds}))
 
 
 def _sealed(sidecar: Mapping[str, Any]) -> bytes:
-    """The sidecar's bytes, which end with the hash of all the rest of it."""
+    """The sidecar's bytes, ending with the hash of the bytes before it."""
     return _with_hash(files.dump_json({**sidecar, "self": ""}).encode().removesuffix(_BLANK))
 
 
@@ -65,7 +65,7 @@ def _is_sealed(raw: bytes) -> bool:
 
 
 def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
-    """checkpoint.json, verified (and of this step, if one is named): format, env_steps, kinds, info, files."""
+    """The verified checkpoint.json (of this step, if one is given): format, env_steps, kinds, info, files."""
     if folder.is_symlink():
         raise Damaged(f"checkpoint {folder.name} is a link: not followed")
     raw = _read(folder, SIDECAR, files.MAX_JSON_BYTES)
@@ -83,7 +83,7 @@ def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
 
 
 def read_tensors(folder: Path, name: str, sidecar: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """One of the two tensor files, if its bytes are those that were saved."""
+    """One of the two tensor files, verified against its hash."""
     expected = sidecar["files"][name]
     data = _read(folder, name, expected["bytes"])
     if len(data) != expected["bytes"] or files.sha256(data) != expected["sha256"]:
@@ -100,5 +100,5 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
     except (OSError, RunError) as error:
         if isinstance(error, FileNotFoundError) and not folder.exists():
             raise
-        told = error.strerror if isinstance(error, OSError) else error
-        raise Damaged(f"checkpoint {folder.name} is damaged: {name}: {told}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Damaged(f"checkpoint {folder.name} is damaged: {name}: {reason}") from error

@@ -1,13 +1,15 @@
-"""The checkpoints of a run: saving, finding, verifying, loading and pruning them. The border for everyone else.
+"""The checkpoints of a run: saving, finding, loading and pruning them, and their index.
 
 A folder appears as checkpoints/<env_steps> only when it is whole and durable. `last` is always the newest, `best` the
-newest that was saved as best.
+newest that was saved as best. index.json is a cache of the folders' sidecars, which are protected by hashes: it is used
+only where they agree, so that a flipped bit in it cannot change the best checkpoint or prune it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import time
@@ -18,24 +20,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError, suggestion
-from gymlab.runs import checkpoint_index, files, platform
+from gymlab.runs import files, platform
 from gymlab.runs.checkpoint_folder import (
     POLICY,
     STATE,
     Arrays,
     Damaged,
-    fill,
     read_sidecar,
     read_tensors,
+    write_folder,
     write_kinds,
 )
-from gymlab.runs.checkpoint_index import ASIDE, NUMBERED
 from gymlab.runs.failpoints import failpoint
 from gymlab.runs.paths import RunPaths
 
-_DOOMED = ".del-"
+_NUMBERED = re.compile(r"0|[1-9][0-9]{0,18}")
+_REPLACED = ".old-"  # prefix of a folder while a new one of the same step takes its place
+_DELETED = ".del-"
 _TEMP = ".tmp-"
-_RESCANS = 20  # a reader of a live run may meet a folder that is just being replaced or pruned
+_RESCANS = 20  # a reader of a live run may find a folder while it is being replaced or pruned
 
 Kind = Literal["periodic", "asked", "best", "last"]  # asked: an evaluation of it was asked for
 
@@ -47,7 +50,7 @@ class Loaded(NamedTuple):
     policy: dict[str, np.ndarray]
     state: dict[str, np.ndarray]
     info: dict[str, Any]
-    notes: list[str]  # damaged checkpoints that were passed over
+    notes: list[str]  # about damaged checkpoints that were skipped
     env_steps: int
 
 
@@ -62,12 +65,12 @@ def save_checkpoint(
     try:
         paths.inside(folder).mkdir(exist_ok=True)
         failpoint("save_begin")
-        known = checkpoint_index.kinds_of(paths)
-        index = checkpoint_index.believed(checkpoint_index.stored(paths), known)
-        kinds = kinds | _roles(index, str(env_steps))  # saved again at the same step, it is still what it was
+        known = _read_kinds(paths)
+        index = _checked_index(_stored_index(paths), known)
+        kinds = kinds | _index_kinds(index, str(env_steps))  # saved again at the same step, it keeps its kinds
         temp = folder / f"{_TEMP}{env_steps}-{secrets.token_hex(4)}"
         try:
-            fill(temp, env_steps, policy, state, {"kinds": sorted(kinds), "info": info})
+            write_folder(temp, env_steps, policy, state, {"kinds": sorted(kinds), "info": info})
             target = _publish(temp, folder / str(env_steps))
         except BaseException:
             shutil.rmtree(temp, ignore_errors=True)
@@ -76,7 +79,7 @@ def save_checkpoint(
         failpoint("before_index")
         files.write_json(paths.checkpoint_index, index)
         failpoint("after_index")
-        _prune(folder, _kept({**known, str(env_steps): sorted(kinds)}, index))
+        _prune(folder, _not_pruned({**known, str(env_steps): sorted(kinds)}, index))
     except OSError as error:
         raise RunError(
             f"checkpoint at {env_steps} env_steps could not be written ({error.strerror}): earlier ones are intact"
@@ -85,44 +88,44 @@ def save_checkpoint(
 
 
 def promote(paths: RunPaths, env_steps: int) -> Path:
-    """Make a checkpoint the best one after the fact; killed on the way, it is or it is not."""
+    """Make a saved checkpoint the best one, atomically."""
     folder = paths.checkpoints / str(env_steps)
     write_kinds(folder, sorted({*read_sidecar(folder, env_steps)["kinds"], "best"}))
-    files.write_json(paths.checkpoint_index, checkpoint_index.derived(paths))
+    files.write_json(paths.checkpoint_index, _index_of(_read_kinds(paths)))
     return folder
 
 
-def _kept(kinds: Mapping[str, list[str]], index: Mapping[str, Any]) -> set[str | None]:
-    """What pruning spares: of the evaluated ones, those that a run going on from another would wait for."""
-    kept = {index["best"], index["last"], *index["periodic"]}
-    asked = sorted((int(name) for name, of in kinds.items() if "asked" in of), reverse=True)
-    before = [next((step for step in asked if step <= int(name)), None) for name in kept if name is not None]
-    return kept | {str(step) for step in before if step is not None}
+def _not_pruned(kinds: Mapping[str, list[str]], index: Mapping[str, Any]) -> set[str | None]:
+    """The names in the index, and the last checkpoint before each whose evaluation a run resumed there waits for."""
+    names = {index["best"], index["last"], *index["periodic"]}
+    asked = sorted((int(name) for name, own in kinds.items() if "asked" in own), reverse=True)
+    before = [next((step for step in asked if step <= int(name)), None) for name in names if name is not None]
+    return names | {str(step) for step in before if step is not None}
 
 
 def _publish(temp: Path, target: Path) -> Path:
-    """Give a finished folder its name. One that is replaced stays findable until the new one is there."""
-    aside = None
+    """Rename a finished folder to its final name. One that it replaces can be found until the new one is in place."""
+    replaced = None
     if target.exists():
-        aside = target.with_name(f"{ASIDE}{target.name}-{secrets.token_hex(4)}")
-        os.rename(target, aside)
+        replaced = target.with_name(f"{_REPLACED}{target.name}-{secrets.token_hex(4)}")
+        os.rename(target, replaced)
     try:
-        if aside is not None:
+        if replaced is not None:
             failpoint("between_renames")
         os.rename(temp, target)
     except BaseException:
-        if aside is not None:
-            os.rename(aside, target)
+        if replaced is not None:
+            os.rename(replaced, target)
         raise
     failpoint("after_rename")
     platform.fsync_folder(target.parent)
     failpoint("after_sync")
-    if aside is not None:
-        shutil.rmtree(aside)
+    if replaced is not None:
+        shutil.rmtree(replaced)
     return target
 
 
-def _roles(index: Mapping[str, Any], name: str) -> set[Kind]:
+def _index_kinds(index: Mapping[str, Any], name: str) -> set[Kind]:
     best: set[Kind] = {"best"} if index["best"] == name else set()
     return best | {"periodic"} if name in index["periodic"] else best
 
@@ -134,59 +137,111 @@ def _next_index(index: Mapping[str, Any], newest: str, kinds: set[Kind], keep: i
 
 
 def read_index(paths: RunPaths) -> dict[str, Any]:
-    """`{"last": name, "best": name, "periodic": [names]}`, as the folders say."""
-    return checkpoint_index.read(paths)
+    """`{"last": name, "best": name, "periodic": [names]}`; derived from the folders where the file does not match."""
+    return _checked_index(_stored_index(paths), _read_kinds(paths))
+
+
+def _checked_index(stored: dict[str, Any] | None, kinds: dict[str, list[str]]) -> dict[str, Any]:
+    """The stored index if it agrees with the sidecars, else the index that these make."""
+    derived = _index_of(kinds)
+    if stored is None or any(stored[key] != derived[key] for key in ("last", "best")):
+        return derived
+    periodic = stored["periodic"]
+    valid = len(set(periodic)) == len(periodic) and set(periodic) <= set(derived["periodic"])
+    return stored if valid else derived
+
+
+def _index_of(kinds: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "last": next(iter(kinds), None),
+        "best": next((name for name, own in kinds.items() if "best" in own), None),
+        "periodic": [name for name, own in reversed(kinds.items()) if "periodic" in own],
+    }
+
+
+def _read_kinds(paths: RunPaths) -> dict[str, list[str]]:
+    """The kinds of every undamaged checkpoint, newest first."""
+    kinds: dict[str, list[str]] = {}
+    for step, folder in _folders(paths).items():
+        with contextlib.suppress(Damaged, FileNotFoundError):
+            kinds[str(step)] = read_sidecar(folder, step)["kinds"]
+    return kinds
+
+
+def _stored_index(paths: RunPaths) -> dict[str, Any] | None:
+    """index.json; None if it cannot be read."""
+    with contextlib.suppress(OSError, RunError, KeyError, TypeError, AttributeError):
+        index = files.read_json(paths.inside(paths.checkpoint_index))
+        names = [index["last"], *index["periodic"], *([] if index["best"] is None else [index["best"]])]
+        if all(_NUMBERED.fullmatch(name) for name in names):
+            return {key: index[key] for key in ("last", "best", "periodic")}
+    return None
+
+
+def _folders(paths: RunPaths) -> dict[int, Path]:
+    """Checkpoint folders by env_steps, newest first: the number grows within a run, so it is the order of saving.
+
+    One that is being replaced counts as long as its successor is not in place.
+    """
+    found: dict[int, Path] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted(paths.inside(paths.checkpoints).iterdir()):  # ".old-" sorts before digits
+            replaced = path.name.startswith(_REPLACED)
+            name = path.name.removeprefix(_REPLACED).rpartition("-")[0] if replaced else path.name
+            if _NUMBERED.fullmatch(name):
+                found[int(name)] = path
+    return {step: found[step] for step in sorted(found, reverse=True)}
 
 
 def _prune(folder: Path, keep: Iterable[str | None]) -> None:
-    kept = set(keep)
-    doomed = [path for path in folder.iterdir() if NUMBERED.fullmatch(path.name) and path.name not in kept]
-    if doomed:
+    names = set(keep)
+    pruned = [path for path in folder.iterdir() if _NUMBERED.fullmatch(path.name) and path.name not in names]
+    if pruned:
         failpoint("before_prune")
-    for path in doomed:
+    for path in pruned:
         with contextlib.suppress(OSError):  # in use, on Windows: the next save tries again
             _remove(path)
-    if doomed:
+    if pruned:
         failpoint("after_prune")
 
 
 def _remove(path: Path) -> None:
-    """Take a folder out of sight in one step, then apart."""
+    """Delete a folder: renamed first, so that no reader finds half of it."""
     if path.is_symlink():
         path.unlink()
         return
-    away = path.with_name(f"{_DOOMED}{path.name}-{secrets.token_hex(4)}")
-    os.rename(path, away)
+    deleted = path.with_name(f"{_DELETED}{path.name}-{secrets.token_hex(4)}")
+    os.rename(path, deleted)
     failpoint("prune_renamed")
-    (away / POLICY).unlink(missing_ok=True)
+    (deleted / POLICY).unlink(missing_ok=True)
     failpoint("mid_prune")
-    shutil.rmtree(away)
+    shutil.rmtree(deleted)
 
 
 def recover(paths: RunPaths) -> None:
-    """Clear up after a killed save. Only for the process that holds the run's lock."""
+    """Clean up after a killed save. Only for the process that holds the run's lock."""
     if not paths.checkpoints.is_dir():
         return
     files.sweep_temp_files(paths.checkpoints)
     for path in list(paths.checkpoints.iterdir()):
-        if path.name.startswith(ASIDE):
-            target = path.with_name(path.name.removeprefix(ASIDE).rpartition("-")[0])
+        if path.name.startswith(_REPLACED):
+            target = path.with_name(path.name.removeprefix(_REPLACED).rpartition("-")[0])
             if not target.exists():
                 os.rename(path, target)
                 continue
-        if path.name.startswith((ASIDE, _DOOMED, _TEMP)):
+        if path.name.startswith((_REPLACED, _DELETED, _TEMP)):
             shutil.rmtree(path, ignore_errors=True)
-    derived = checkpoint_index.derived(paths)
-    if derived["last"] is not None and derived != checkpoint_index.stored(paths):
+    derived = _index_of(_read_kinds(paths))
+    if derived["last"] is not None and derived != _stored_index(paths):
         files.write_json(paths.checkpoint_index, derived)
 
 
 def cut_after(paths: RunPaths, env_steps: int) -> None:
-    """Remove checkpoints newer than the one a run goes on from: damaged ones, which it will write again."""
-    for step, folder in checkpoint_index.folders(paths).items():
+    """Remove checkpoints newer than the one a run resumes from: they are damaged and will be written again."""
+    for step, folder in _folders(paths).items():
         if step > env_steps:
             _remove(folder)
-    files.write_json(paths.checkpoint_index, checkpoint_index.derived(paths))
+    files.write_json(paths.checkpoint_index, _index_of(_read_kinds(paths)))
 
 
 def load_checkpoint(paths: RunPaths, which: str = "last", *, with_state: bool = True) -> Loaded:
@@ -204,7 +259,7 @@ def load_checkpoint(paths: RunPaths, which: str = "last", *, with_state: bool = 
                 return loaded
         except (FileNotFoundError, GymlabError) as error:
             failure = error
-        if before == _listing(paths):  # what is missing or damaged is so in truth
+        if before == _listing(paths):  # nothing changed meanwhile: it is really missing or damaged
             break
         time.sleep(0.01)
     if isinstance(failure, FileNotFoundError):
@@ -215,7 +270,7 @@ def load_checkpoint(paths: RunPaths, which: str = "last", *, with_state: bool = 
 
 
 def _listing(paths: RunPaths) -> list[tuple[str, int]]:
-    """Changes when the run's owner saves, replaces or prunes under a reader's hands."""
+    """The folders' identities: they change when the run's owner saves, replaces or prunes."""
     with contextlib.suppress(FileNotFoundError), os.scandir(paths.checkpoints) as entries:
         folder = ("", paths.checkpoints.stat().st_mtime_ns)
         return [folder, *sorted((entry.name, entry.inode()) for entry in entries)]
@@ -237,28 +292,28 @@ def _load_first_valid(paths: RunPaths, which: str, *, with_state: bool) -> Loade
         if notes:
             notes.append(f"using checkpoint {step} instead")
         return Loaded(folder, policy, state, sidecar["info"], notes, step)
-    told = "; ".join(notes) or "none was saved"
-    raise RunError(f"run '{paths.run_id}' has no valid checkpoint: {told}")
+    reason = "; ".join(notes) or "none was saved"
+    raise RunError(f"run '{paths.run_id}' has no valid checkpoint: {reason}")
 
 
 def _candidates(paths: RunPaths, which: str, notes: list[str]) -> list[tuple[int, Path]]:
-    folders = checkpoint_index.folders(paths)
+    folders = _folders(paths)
     if which == "last":
         return list(folders.items())
     if which == "best":
-        named = (checkpoint_index.stored(paths) or {}).get("best")
+        named = (_stored_index(paths) or {}).get("best")
         best = [item for item in folders.items() if _is_best(item[1], damaged=str(item[0]) == named)]
         if folders and not best:
             notes.append(f"run '{paths.run_id}' has no best checkpoint yet")
         return [*best, *(item for item in folders.items() if item not in best)]
-    if not NUMBERED.fullmatch(which) or int(which) not in folders:
+    if not _NUMBERED.fullmatch(which) or int(which) not in folders:
         names = ["last", "best", *map(str, folders)]
         raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {suggestion(which[:80], names)}")
     return [(int(which), folders[int(which)])]
 
 
 def _is_best(folder: Path, *, damaged: bool) -> bool:
-    """Whether a checkpoint was saved as best; `damaged` where it cannot tell."""
+    """Whether a checkpoint was saved as best; `damaged` if its sidecar cannot be read."""
     try:
         return "best" in read_sidecar(folder)["kinds"]
     except Damaged:
@@ -266,15 +321,15 @@ def _is_best(folder: Path, *, damaged: bool) -> bool:
 
 
 def load_policy(path: Path) -> dict[str, np.ndarray]:
-    """The policy of one checkpoint folder, verified; nothing else is read."""
+    """The verified policy of one checkpoint folder."""
     return read_tensors(path, POLICY, read_sidecar(path))
 
 
 def steps(paths: RunPaths) -> list[int]:
-    """The env_steps of the checkpoints there are, newest first."""
-    return list(checkpoint_index.folders(paths))
+    """The env_steps of all checkpoints, newest first."""
+    return list(_folders(paths))
 
 
 def size_in_bytes(path: Path) -> int:
-    """What a checkpoint's tensors take on disk."""
+    """The size of a checkpoint's tensor files."""
     return sum(int(facts["bytes"]) for facts in read_sidecar(path)["files"].values())

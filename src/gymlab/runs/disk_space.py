@@ -1,4 +1,4 @@
-"""Room on the disk: what a run is going to take, and what to say when there is none left."""
+"""Disk space: what a run will need, checked before it starts, and clear errors when the disk fills up or fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gymlab.runs.paths import RunPaths
 
 _ROW_BYTES = 1536  # of one update in the metric store: about a hundred numbers
 _OVERHEAD_BYTES = 6 * 2**20  # SQLite's write-ahead log grows to 4 MiB; the log, the manifest, the status
-_MARGIN_BYTES = 2**20  # SQLite tells not always why it could not write; with less than this left, we know
+_MARGIN_BYTES = 2**20  # SQLite does not always say why a write failed; with less free space than this, the disk is full
 
 
 _FULL = "the disk is full"
@@ -27,11 +27,11 @@ _FAILS = "the disk fails"
 
 
 class DiskFault(RunError):
-    """Nothing more can be written; what was saved before is intact."""
+    """The disk is full, read-only or failing; what was saved before is intact."""
 
 
 class Room(NamedTuple):
-    """What a run takes on the disk."""
+    """The disk space a run needs."""
 
     checkpoint: int  # bytes of one
     keep: int  # periodic ones
@@ -48,9 +48,9 @@ class Room(NamedTuple):
 
 
 def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
-    """UserError unless a run has room in the runs folder, which need not exist yet; `held` bytes are its own already.
+    """UserError unless the disk of the runs folder, which need not exist yet, has space for a run.
 
-    Nothing is written.
+    `held` bytes are in use by the same run already. Nothing is written.
     """
     place = folder.absolute()
     while not os.path.lexists(place):
@@ -58,37 +58,37 @@ def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
     needed = max(room.needed - held, room.checkpoint + _OVERHEAD_BYTES)
     try:
         free = shutil.disk_usage(place).free
-    except OSError:  # a file system that does not say: the run will find out
+    except OSError:  # a file system that does not report it: not checked
         return
-    told = (
+    space = (
         f"the run needs about {format_bytes(needed, binary=True)} there and {format_bytes(free, binary=True)} are free"
     )
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         why = "a read-only folder" if place.is_dir() else "a file"
         where = "" if place == folder.absolute() else f" in '{place}'"
         raise UserError(
-            f"runs folder '{folder}' cannot be written: it is {why}{where} ({told}): set $GYMLAB_RUNS to another"
+            f"runs folder '{folder}' cannot be written: it is {why}{where} ({space}): set $GYMLAB_RUNS to another"
         )
     if free < needed:
         raise UserError(
-            f"runs folder '{folder}' has too little room: {told} ({room.checkpoints} checkpoints of "
+            f"runs folder '{folder}' has too little room: {space} ({room.checkpoints} checkpoints of "
             f"{format_bytes(room.checkpoint, binary=True)}, {room.rows} rows of metrics): free some space, "
             "set checkpoints.keep lower or $GYMLAB_RUNS to another folder"
         )
 
 
 @contextlib.contextmanager
-def disk_faults_told(paths: RunPaths | None = None) -> Iterator[None]:
-    """Where the disk is the reason of an error, say so, and what is left of the run at `paths`."""
+def translate_disk_errors(paths: RunPaths | None = None) -> Iterator[None]:
+    """Raise DiskFault for errors that the disk causes, naming the newest intact checkpoint of the run at `paths`."""
     try:
         yield
-    except Exception as error:
-        reasons = list(_reasons(error))
-        why = next((why for reason in reasons if (why := _why(reason, paths)) is not None), None)
+    except Exception as error:  # any: libraries wrap disk errors in their own; all others are raised again
+        causes = list(_causes(error))
+        why = next((why for cause in causes if (why := _disk_problem(cause, paths)) is not None), None)
         if why is None:
             raise
-        told = next((str(reason) for reason in reasons if isinstance(reason, DiskFault)), None)
-        raise DiskFault(told or _message(why, paths)) from error
+        message = next((str(cause) for cause in causes if isinstance(cause, DiskFault)), None)
+        raise DiskFault(message or _message(why, paths)) from error
 
 
 def _message(why: str, paths: RunPaths | None) -> str:
@@ -104,14 +104,14 @@ def _message(why: str, paths: RunPaths | None) -> str:
     )
 
 
-def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _why(error: BaseException, paths: RunPaths | None) -> str | None:
-    """What is wrong with the disk, if that is what an error comes from."""
+def _disk_problem(error: BaseException, paths: RunPaths | None) -> str | None:
+    """What is wrong with the disk if that caused the error, else None."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):

@@ -6,7 +6,7 @@ import errno
 import os
 from collections import Counter
 
-# In the order in which a save passes them. `between_renames` only when a checkpoint of the same step is replaced,
+# In the order in which a save reaches them. `between_renames` only when a checkpoint of the same step is replaced,
 # the prune points only when something is pruned.
 SAVE_FAILPOINTS = (
     "save_begin",
@@ -34,12 +34,12 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Nothing, unless the environment names this place: then the process dies here, or the disk is full."""
-    wanted = os.environ.get("GYMLAB_FAILPOINT")
-    if not wanted or wanted.partition(":")[0] != name:
+    """Do nothing, unless $GYMLAB_FAILPOINT names this point: then end the process, or raise disk full."""
+    setting = os.environ.get("GYMLAB_FAILPOINT")
+    if not setting or setting.partition(":")[0] != name:
         return
     _passed[name] += 1
-    _, count, action = (wanted + "::").split(":")[:3]
+    _, count, action = (setting + "::").split(":")[:3]
     if _passed[name] != int(count or 1):
         return
     if action == "enospc":

@@ -1,4 +1,4 @@
-"""Groups of runs that were started together: who belongs to them, also before a member has begun.
+"""Groups of runs that were started together, with their members, also those not started yet.
 
 `runs/.groups/NAME.json`; the runs themselves know their group by name.
 """
@@ -26,13 +26,13 @@ class Member:
 
     @property
     def label(self) -> str:
-        """What tells it from the others."""
+        """What distinguishes it from the other members."""
         return ", ".join([*self.overrides, f"seed {self.seed}"])
 
 
 @dataclass(frozen=True)
 class Group:
-    """What is needed to begin or to go on with every member."""
+    """What is needed to start or resume every member."""
 
     name: str
     title: str  # the recipe's name
@@ -53,7 +53,7 @@ def write_group(runs_root: Path, group: Group) -> None:
 
 
 def read_group(runs_root: Path, name: str) -> Group | None:
-    """The group of that name; None where there is none."""
+    """The group of that name; None if there is none."""
     record: dict[str, Any] = read_record(_path(runs_root, name))
     try:
         members = tuple(Member(m["run_id"], m["seed"], tuple(m["overrides"])) for m in record["members"])
@@ -63,7 +63,7 @@ def read_group(runs_root: Path, name: str) -> Group | None:
 
 
 def unfinished(runs_root: Path, group: Group) -> list[tuple[Member, bool]]:
-    """The members that have not come to their end, and whether they have begun."""
+    """The members that have not finished, and whether they have started."""
     found = []
     for member in group.members:
         paths = RunPaths(runs_root / member.run_id)

@@ -1,4 +1,4 @@
-"""One writer per run: a lock held for life, with a record of who holds it."""
+"""Run locks: one writer per run, with a record of the owning process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from gymlab.core.errors import RunError, UserError
 from gymlab.runs import platform
 
-_PATIENCE = 0.2  # seconds: somebody who merely looks holds the lock for microseconds
+_PATIENCE = 0.2  # seconds: a probe (`lock_holder`) holds the lock for microseconds
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()
 
 
@@ -29,7 +29,7 @@ class Owner:
 
     pid: int
     host: str
-    start: str | None  # tells this process from a later one with the same pid
+    start: str | None  # distinguishes this process from a later one with the same pid
 
     @classmethod
     def me(cls) -> Owner:
@@ -40,7 +40,7 @@ class Owner:
 
 
 class RunLock:
-    """The lock of a run folder. It ends with the process, so a killed owner leaves the run free at once."""
+    """The lock of a run folder. The kernel releases it when the process ends, also when it is killed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -97,7 +97,7 @@ def _same_file(fd: int, path: Path) -> bool:
 
 
 def read_owner(path: Path) -> Owner | None:
-    """Who holds or last held the lock, as far as the record tells."""
+    """The process that holds or last held the lock; None if there is no readable record."""
     try:
         with os.fdopen(platform.open_read(path), "rb") as file:
             record: dict[str, Any] = json.loads(file.read(4096).decode())
@@ -107,7 +107,7 @@ def read_owner(path: Path) -> Owner | None:
 
 
 def lock_holder(path: Path) -> Owner | None:
-    """The live owner of a run, None where there is none. Says the truth after a kill -9 or a reused pid."""
+    """The live owner of a run, None if there is none. Correct after a kill -9 and for a reused pid."""
     try:
         fd = platform.open_read(path)
     except OSError:
@@ -131,11 +131,11 @@ def waiting_lock(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _let_go_in_child() -> None:
+def _release_in_child() -> None:
     # A forked child shares the lock: keeping it open would keep the run locked after its owner's death.
     for lock in list(_held):
         lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+    os.register_at_fork(after_in_child=_release_in_child)

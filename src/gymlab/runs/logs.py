@@ -1,4 +1,4 @@
-"""The texts a run writes: `run.log` with one older part, and `console.log` of a run without a terminal."""
+"""Reading and following a run's logs: `run.log` with its rotated part, and `console.log` of a detached run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _POLL_SECONDS = 0.1
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
-def plain(text: str) -> str:
-    """A text without escape sequences and control characters: safe to write to a log and to show in a terminal."""
+def strip_escapes(text: str) -> str:
+    """The text without escape sequences and control characters: safe for logs and terminals."""
     text = _ESCAPES.sub("", text)
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
@@ -37,7 +37,7 @@ def console_log(paths: RunPaths) -> Path:
 
 
 def open_append(path: Path) -> int:
-    """A descriptor that adds to a plain file of ours, never through a link or into a pipe."""
+    """A descriptor for appending to a regular file; links and pipes are refused."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -59,7 +59,7 @@ def follow(paths: RunPaths, count: int, ended: Callable[[], bool]) -> Iterator[s
     try:
         yield from reader.last(count)
         while True:
-            over = ended()  # asked first: what was written before the end is read after it
+            over = ended()  # before reading: what was written before the end is then read
             lines = reader.more()
             yield from lines
             if lines or reader.next_part():
@@ -72,27 +72,27 @@ def follow(paths: RunPaths, count: int, ended: Callable[[], bool]) -> Iterator[s
 
 
 class _Reader:
-    """Reads a log that somebody writes and now and then puts aside to begin a new one."""
+    """Reads a log that another process writes and rotates."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = _open(path)
 
     def last(self, count: int) -> list[str]:
-        kept: deque[str] = deque(maxlen=count)
+        lines: deque[str] = deque(maxlen=count)
         older = _open(older_part(self._path))
         if older is not None:
             with older:
-                kept.extend(_lines(older))
-        kept.extend(self.more())
-        return list(kept)
+                lines.extend(_lines(older))
+        lines.extend(self.more())
+        return list(lines)
 
     def more(self) -> list[str]:
-        """Whole lines only: one that is half written is left for later."""
+        """New complete lines; an incomplete one is left for the next call."""
         return [] if self._file is None else list(_lines(self._file))
 
     def next_part(self) -> bool:
-        """Go on with the new file where the old one was put aside; whether there is one."""
+        """Switch to the new file if the log was rotated; whether there is one."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
@@ -114,7 +114,7 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
 
 
 def _text(line: bytes) -> str:
-    return plain(line.decode(errors="replace"))
+    return strip_escapes(line.decode(errors="replace"))
 
 
 def _open(path: Path) -> IO[bytes] | None:

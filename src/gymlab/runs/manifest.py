@@ -1,4 +1,6 @@
-"""How a run came to be: command, versions, code, machine. And what must be equal for a resume to be exact."""
+"""`manifest.json`: how a run was made (command, versions, git state, machine), and the fingerprint that an exact
+resume must match.
+"""
 
 from __future__ import annotations
 
@@ -107,10 +109,10 @@ def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     new = _flat(after)
     counted = {f"versions.{package}" for package in ("python", *_PACKAGES)}  # an older gymlab may have noted others
     names = [name for name in {**old, **new} if name in counted or not name.startswith("versions.")]
+    differing = [name for name in names if old.get(name) != new.get(name)]
     return [
-        f"{name.removeprefix('versions.').removeprefix('variables.')}: {_told(old, name)} -> {_told(new, name)}"
-        for name in names
-        if old.get(name) != new.get(name)
+        f"{name.removeprefix('versions.').removeprefix('variables.')}: {_value(old, name)} -> {_value(new, name)}"
+        for name in differing
     ]
 
 
@@ -121,13 +123,13 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _told(flat: Mapping[str, Any], name: str) -> str:
+def _value(flat: Mapping[str, Any], name: str) -> str:
     return str(flat[name]) if name in flat else "none"
 
 
 @lru_cache(maxsize=1)
 def _recent_git_state(folder: Path, minute: int) -> dict[str, Any] | None:
-    """As it was within the last minute: hundreds of runs that start together need not ask for each."""
+    """`git_state`, cached for the current minute: hundreds of runs may start together."""
     del minute
     return git_state(folder)
 

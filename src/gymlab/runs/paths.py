@@ -1,4 +1,4 @@
-"""Where everything of a run lies, and which names a run may have."""
+"""Paths of a run's files, and valid run ids."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class RunPaths:
         return path
 
 
-def runs_folder(given: str | Path | None = None) -> Path:
-    """Where runs live: as given, else $GYMLAB_RUNS, else ./runs."""
-    return Path(given or os.environ.get("GYMLAB_RUNS") or "runs")
+def runs_folder(folder: str | Path | None = None) -> Path:
+    """The folder of all runs: `folder`, else $GYMLAB_RUNS, else ./runs."""
+    return Path(folder or os.environ.get("GYMLAB_RUNS") or "runs")
 
 
 def prepare_runs_folder(runs_root: Path) -> None:
-    """Make the folder of all runs, kept out of version control."""
+    """Create the folder of all runs with a .gitignore."""
     try:
         runs_root.mkdir(parents=True, exist_ok=True)
         ignore = runs_root / ".gitignore"
@@ -109,12 +109,12 @@ def prepare_runs_folder(runs_root: Path) -> None:
 
 
 def valid_run_id(run_id: str) -> bool:
-    """Whether a name can be a run's, on every system."""
+    """Whether a name is a valid run id, on every operating system."""
     return RUN_ID.fullmatch(run_id) is not None and run_id.partition(".")[0].lower() not in _WINDOWS_DEVICES
 
 
 def run_paths(runs_root: Path, run_id: str) -> RunPaths:
-    """The place of a run by its id. Anything but a plain name is refused, so nothing outside `runs_root` is reached."""
+    """The paths of a run by its id. Ids that are not plain names are refused: they could lead out of `runs_root`."""
     if not valid_run_id(run_id):
         raise UserError(
             f"run id {run_id[:80]!r} is not valid: letters, digits, '.', '_' and '-', "

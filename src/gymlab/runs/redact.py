@@ -1,18 +1,28 @@
-"""Secrets do not reach a file: tokens, keys and passwords in command lines, texts and nested values become `***`."""
+"""Redaction of secrets before anything is written to a file: tokens, keys and passwords become `***`.
+
+In texts, command lines, nested values, and all output of a detached process.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import io
 import json
 import os
 import re
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import quote
 
 MASK = "***"
+_DRAIN_SECONDS = 1.0
+_LONGEST_LINE = 2**16
 _SHORTEST = 8  # shorter values of secret variables would blank out ordinary words
-_kept: set[str] = set()  # values this process was told to keep to itself
+_kept: set[str] = set()  # values added by `keep_secret`
 
 _NAME = r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token(?!s|iz)|credential|(?:api|access|private)[_-]?key)[\w.-]*"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
@@ -52,22 +62,22 @@ def _redacted(text: str, values: Sequence[str]) -> str:
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """Mask these values too from here on, wherever they turn up; very short ones are ordinary words as well."""
+    """Mask these values too from now on; very short ones are left out, because they are ordinary words as well."""
     _kept.update(value for value in values if len(value) >= _SHORTEST)
 
 
 def redact_argv(argv: Sequence[str]) -> list[str]:
-    """A command line without its secrets; stricter than text, for nothing is read back from it."""
-    shown: list[str] = []
+    """A command line without its secrets; stricter than `redact`, because nothing parses it again."""
+    clean: list[str] = []
     for word in argv:
-        before = shown[-1] if shown else ""
+        before = clean[-1] if clean else ""
         if _FLAG.fullmatch(before) and _is_secret_name(before.lstrip("-")) and not word.startswith("-"):
-            shown.append(MASK)
+            clean.append(MASK)
             continue
-        clean = _BARE_KEY.sub(rf"\g<name>={MASK}", redact(word))
-        name, sign, value = clean.rpartition("=")
-        shown.append(f"{name}{sign}{MASK}" if _OPAQUE.fullmatch(value) else clean)
-    return shown
+        text = _BARE_KEY.sub(rf"\g<name>={MASK}", redact(word))
+        name, sign, value = text.rpartition("=")
+        clean.append(f"{name}{sign}{MASK}" if _OPAQUE.fullmatch(value) else text)
+    return clean
 
 
 def redact_tree(value: Any) -> Any:
@@ -101,10 +111,10 @@ def secrets_in(value: Any) -> Iterator[str]:
 
 def argv_secrets(argv: Sequence[str]) -> Iterator[str]:
     """What `redact_argv` masks in a command line."""
-    for word, shown in zip(argv, redact_argv(argv), strict=True):
-        if word != shown:
+    for word, clean in zip(argv, redact_argv(argv), strict=True):
+        if word != clean:
             yield from _secrets_inside(word)
-            yield word if shown == MASK else word.rpartition("=")[2] if shown.endswith(f"={MASK}") else ""
+            yield word if clean == MASK else word.rpartition("=")[2] if clean.endswith(f"={MASK}") else ""
 
 
 def _secrets_inside(text: str) -> Iterator[str]:
@@ -125,17 +135,80 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _secret_values() -> list[str]:
-    """What is kept secret, and environment variables that are secret by name, longest first.
+    """The values of `keep_secret` and of environment variables with a secret name, longest first.
 
-    Paths (`TOKEN_FILE`) are no secrets. Of a text of several lines each counts, for output may come line by line, and
-    so does every way in which programs write a text down.
+    Paths (`TOKEN_FILE`) are not secrets. Each line of a multi-line value counts, because output may come line by line,
+    and so does every escaped form of a value.
     """
     named = [value for name, value in os.environ.items() if _is_secret_name(name) and len(value) >= _SHORTEST]
     whole = {value for value in named if not (value.startswith(("/", "~", ".")) and os.path.exists(value))} | _kept
     lines = {line for value in whole if "\n" in value for line in value.splitlines() if len(line) >= 2 * _SHORTEST}
-    return sorted({written for value in whole | lines for written in _spellings(value)}, key=len, reverse=True)
+    return sorted({escaped for value in whole | lines for escaped in _escaped_forms(value)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=256)
-def _spellings(value: str) -> tuple[str, ...]:
+def _escaped_forms(value: str) -> tuple[str, ...]:
     return value, repr(value)[1:-1], ascii(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe="")
+
+
+class RedactedStream(io.TextIOBase):
+    """A text stream that redacts each line before writing it."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        *whole, self._line = (self._line + text).split("\n")
+        if whole:
+            self._send("\n".join(whole) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._out.closed:
+            self._send(self._line)
+            self._line = ""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    def fileno(self) -> int:
+        return self._out.fileno()
+
+    def _send(self, text: str) -> None:
+        if text:
+            self._out.write(redact(text))
+        self._out.flush()
+
+
+def redact_output(command: Sequence[str]) -> None:
+    """Redact all output of this process, which goes to a file, also the secrets in its command line.
+
+    Python's own prints are redacted in `RedactedStream`. What C code and env processes write to the shared descriptors
+    goes through a pipe and a thread.
+    """
+    keep_secret(argv_secrets(command))
+    file = os.dup(2)
+    sys.stdout, sys.stderr = (RedactedStream(open(file, "w", encoding="utf-8", closefd=False)) for _ in range(2))  # noqa: SIM115
+    reading, writing = os.pipe()
+    for fd in (1, 2):
+        os.dup2(writing, fd)
+    os.close(writing)
+    pump = threading.Thread(target=_pump, args=(reading, file), name="gymlab-output", daemon=True)
+    pump.start()
+    atexit.register(_drain, pump, file)
+
+
+def _pump(reading: int, file: int) -> None:
+    with os.fdopen(reading, "rb") as source:
+        while line := source.readline(_LONGEST_LINE):  # progress bars write no newlines
+            with contextlib.suppress(OSError):  # a full disk must not block the writers
+                os.write(file, redact(line.decode(errors="replace")).encode())
+
+
+def _drain(pump: threading.Thread, file: int) -> None:
+    """Close our ends of the pipe, so that the thread ends; a process that still holds it open is not waited for."""
+    for fd in (1, 2):
+        os.dup2(file, fd)
+    pump.join(_DRAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Which run, which checkpoint: every way of naming one is understood here and nowhere else.
+"""Selecting a run or a checkpoint by what a user types.
 
 A run is named by its id, a unique beginning of it, the path of its folder, `@last` (the newest), `@best:ENV` (the
 highest best return on ENV) or `@best` (the same, on the env of the newest run). A checkpoint by RUN/best, RUN/last,
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ _LISTED = 8
 
 
 def select_run(text: str, runs_root: str | Path, *, by_path: bool = True) -> RunPaths:
-    """The run a user names; UserError with the nearest one where there is none.
+    """The run a user names; UserError with the nearest id if there is none.
 
-    `by_path=False` is for servers: nothing a client sends then reaches beyond `runs_root`.
+    `by_path=False` is for servers: a client then cannot name a folder outside `runs_root`.
     """
     root = Path(runs_root)
     if text.startswith("@"):
@@ -39,8 +40,8 @@ def select_run(text: str, runs_root: str | Path, *, by_path: bool = True) -> Run
         if matches:
             shown = ", ".join(matches[:_LISTED]) + (" ..." if len(matches) > _LISTED else "")
             raise UserError(f"'{text}' is the beginning of {len(matches)} runs: {shown}")
-    if by_path and (given := _by_path(text)) is not None:
-        return given
+    if by_path and (found := _by_path(text)) is not None:
+        return found
     raise UserError(_unknown(text, root))
 
 
@@ -59,15 +60,15 @@ def select_checkpoint(
     except UserError:
         if valid_run_id(run):  # the run may be right and only the checkpoint misspelt
             paths = select_run(run, runs_root, by_path=False)
-            told = suggestion(which[:80], ["best", "last"])
-            raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {told}") from None
+            hint = suggestion(which[:80], ["best", "last"])
+            raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {hint}") from None
         raise
 
 
 def select_checkpoints(paths: RunPaths, text: str) -> list[str]:
     """Several checkpoints of a run, by commas: first, best, last, all or numbers of env_steps; each once.
 
-    `first` is the earliest that is kept: checkpoints are pruned.
+    `first` is the earliest that was not pruned.
     """
     known = [str(step) for step in reversed(checkpoints.steps(paths))]
     if not known:
@@ -77,10 +78,22 @@ def select_checkpoints(paths: RunPaths, text: str) -> list[str]:
     found: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         if part not in named and part not in known:
-            told = suggestion(part[:80], [*named, *known])
-            raise UserError(f"run '{paths.run_id}' has no checkpoint {part[:80]!r}: {told}")
+            hint = suggestion(part[:80], [*named, *known])
+            raise UserError(f"run '{paths.run_id}' has no checkpoint {part[:80]!r}: {hint}")
         found += named.get(part, [part])
     return list(dict.fromkeys(found))
+
+
+def newest_run(
+    runs_root: Path, *statuses: str, having: Callable[[RunPaths], object] = lambda _: True
+) -> RunPaths | None:
+    """The newest run with one of these statuses (any, if none is given) for which `having` is true."""
+    for entry in Registry(runs_root).runs():
+        if not statuses or entry["status"] in statuses:
+            paths = RunPaths(runs_root / entry["id"])
+            if having(paths):
+                return paths
+    return None
 
 
 def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
@@ -91,12 +104,12 @@ def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
         raise UserError(f"{text[:80]!r}: there are no runs in '{root}'")
     if rank == "@last":
         return str(runs[0]["id"])
-    wanted = env or runs[0]["env"]
-    scored = [run for run in runs if run.get("env") == wanted and _score(run) is not None]
+    env_id = env or runs[0]["env"]
+    scored = [run for run in runs if run.get("env") == env_id and _score(run) is not None]
     if not scored:
         known = {str(run["env"]) for run in runs if _score(run) is not None}
-        told = suggestion(env, known) if env and known else "none has been evaluated yet"
-        raise UserError(f"{text[:80]!r}: no evaluated run of '{str(wanted)[:80]}' in '{root}': {told}")
+        hint = suggestion(env, known) if env and known else "none has been evaluated yet"
+        raise UserError(f"{text[:80]!r}: no evaluated run of '{str(env_id)[:80]}' in '{root}': {hint}")
     return str(max(scored, key=lambda run: _score(run) or 0.0)["id"])  # of equals the newest, which comes first
 
 
@@ -118,5 +131,5 @@ def _by_path(text: str) -> RunPaths | None:
 
 def _unknown(text: str, root: Path) -> str:
     ids = [entry["id"] for entry in Registry(root).runs()]
-    told = suggestion(text[:80], [*ids, "@last"]) if ids else f"there are no runs in '{root}'"
-    return f"unknown run {text[:80]!r}: {told}"
+    hint = suggestion(text[:80], [*ids, "@last"]) if ids else f"there are no runs in '{root}'"
+    return f"unknown run {text[:80]!r}: {hint}"

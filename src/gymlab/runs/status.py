@@ -1,4 +1,4 @@
-"""What a run is doing: `status.json`, and the truth about it when the process that wrote it is gone."""
+"""`status.json` of a run: read with a check of the lock, because a killed process leaves `running` behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def now() -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A JSON object that may be missing or damaged, then {}: what it says is not needed to go on."""
+    """A JSON object from a file; {} if it is missing or damaged."""
     try:
         record = files.read_json(path)
     except (OSError, RunError):
@@ -30,18 +30,18 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def read_status(paths: RunPaths) -> dict[str, Any]:
-    """The run's status record, made truthful: `running` only while its owner lives, else `crashed`.
+    """The run's status record; `running` becomes `crashed` if no process holds the run's lock.
 
     Keys: status, stop_reason, started, ended, heartbeat, beats, sessions, pid, host, clock, summary.
     """
-    holder = lock_holder(paths.lock)  # asked first: a run that ends in between has then written its last word
+    holder = lock_holder(paths.lock)  # first: a run that ends in between has then written its final status
     record = read_record(paths.status)
-    said = record.get("status")
+    stored = record.get("status")
     if holder is not None:
-        # The owner may not have said so yet, or hold a run that ended (to remove it, to look whether it can go on).
-        record |= {"status": said if said in ("finished", "stopped", "failed") else "running"}
+        # The owner may not have written it yet, or holds a run that has ended (to remove or resume it).
+        record |= {"status": stored if stored in ("finished", "stopped", "failed") else "running"}
         return record
-    if said not in STATUSES or said == "running":
+    if stored not in STATUSES or stored == "running":
         owner = read_owner(paths.lock)
         record["status"] = "crashed"
         record["stop_reason"] = f"its process ({owner}) is gone" if owner else "it has no readable status"

@@ -1,4 +1,4 @@
-"""The run a process is writing: its folder, its lock and its status."""
+"""The writer of a run: creates or opens its folder, holds its lock and writes its status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEARTBEAT_SECONDS = 5.0
 
 
 class RunStore:
-    """Life of a run: `create` or `open`, `start`, `heartbeat` ..., `end`, `close`; `discard` if it never starts."""
+    """A locked run. Calls: `create` or `open`, `start`, `heartbeat` ..., `end`, `close`; `discard` before `start`."""
 
     def __init__(self, paths: RunPaths, lock: RunLock, *, fresh: bool) -> None:
         self.paths = paths
@@ -41,7 +41,7 @@ class RunStore:
         """A new run folder, locked. `name` (`CartPole-v1:ppo`) gives the id when none is asked for."""
         root = Path(runs_root)
         if run_id is not None:
-            run_paths(root, run_id)  # a bad id must not even make the folder of all runs
+            run_paths(root, run_id)  # an invalid id must not create the folder of all runs
         prepare_runs_folder(root)
         paths = _claim(root, run_id, name)
         lock = RunLock(paths.lock)
@@ -50,7 +50,7 @@ class RunStore:
 
     @classmethod
     def open(cls, run: str | Path | RunPaths) -> RunStore:
-        """An existing run, to go on with it: locked, and rid of what a killed process left half done."""
+        """An existing run, locked for resuming; leftovers of a killed process are removed."""
         paths = run if isinstance(run, RunPaths) else RunPaths(Path(run))
         if not paths.exists:
             raise UserError(f"'{paths.root}' is not a run folder: it has no manifest.json")
@@ -86,7 +86,7 @@ class RunStore:
         files.write_text(self.paths.recipe, text)
 
     def start(self) -> None:
-        """Training begins (again): from here on the run is listed, and stays."""
+        """Mark the run as running and register it; it can no longer be discarded."""
         if not self.paths.manifest.is_file():
             raise RunError(f"run '{self.run_id}' cannot start without a manifest")
         owner = Owner.me()
@@ -102,10 +102,10 @@ class RunStore:
         self._write_status()
         self._fresh = False
         self._started = True
-        self._tell_registry()
+        self._update_registry()
 
     def heartbeat(self, clock: Clock) -> None:
-        """Say that the run is alive and where it is; at most every few seconds, so it may be called every update."""
+        """Write the clock to the status, at most every few seconds: may be called every update."""
         tick = time.monotonic()
         if tick - self._last_beat < HEARTBEAT_SECONDS:
             return
@@ -114,30 +114,30 @@ class RunStore:
         self._write_status(durable=False)
 
     def note(self, **summary: Any) -> None:
-        """Results worth listing (best_return, solved, eval ...): kept in the status and the registry."""
+        """Add results (best_return, solved, eval ...) to the summary in the status and the registry."""
         self._status["summary"] = {**self._status.get("summary", {}), **redact_tree(summary)}
         self._write_status()
-        self._tell_registry()
+        self._update_registry()
 
     def end(self, status: Status, stop_reason: str, clock: Clock | None = None) -> None:
-        """The run's last word in this session."""
+        """Write the final status of this session."""
         self._status |= {"status": status, "stop_reason": redact(stop_reason), "ended": now()}
         if clock is not None:
             self._status["clock"] = clock._asdict()
         self._write_status()
         self._started = False
-        self._tell_registry()
+        self._update_registry()
 
     def discard(self) -> None:
-        """Remove a run that never started, as if it had not been created."""
+        """Remove the folder of a run that has not started."""
         if not self._fresh:
             raise RunError(f"run '{self.run_id}' has started: it is not discarded")
-        self.paths.manifest.unlink(missing_ok=True)  # from here on nobody takes it for a run
+        self.paths.manifest.unlink(missing_ok=True)  # without it the folder is not a run
         self._lock.release()  # first, because Windows removes no open file
         shutil.rmtree(self.paths.root)
 
     def close(self) -> None:
-        """Let go of the run."""
+        """Release the lock."""
         self._lock.release()
 
     def __enter__(self) -> RunStore:
@@ -156,11 +156,11 @@ class RunStore:
             self.close()
 
     def _write_status(self, *, durable: bool = True) -> None:
-        self._status["beats"] = self._status.get("beats", 0) + 1  # a clock that never jumps
+        self._status["beats"] = self._status.get("beats", 0) + 1  # monotonic, unlike the heartbeat's time of day
         self._status["heartbeat"] = now()
         files.write_json(self.paths.status, self._status, durable=durable)
 
-    def _tell_registry(self) -> None:
+    def _update_registry(self) -> None:
         try:
             self.registry.refresh(self.paths)
         except OSError as error:  # the registry can be rebuilt from the folders, a run cannot
@@ -174,9 +174,9 @@ def _reason(error: BaseException | None) -> str:
 
 
 def remove_run(paths: RunPaths) -> None:
-    """Delete a run that nobody is writing."""
+    """Delete a run; RunLocked if a process is writing it."""
     store = RunStore.open(paths)
-    paths.manifest.unlink()  # from here on nobody takes it for a run
+    paths.manifest.unlink()  # without it the folder is not a run
     store.close()  # first, because Windows removes no open file
     shutil.rmtree(paths.root)
     store.registry.remove(paths.run_id)

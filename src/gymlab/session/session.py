@@ -16,18 +16,17 @@ from gymlab.features.console import first_line
 from gymlab.features.logfile import LogFile
 from gymlab.features.machine_metrics import Measure
 from gymlab.features.record import Record
-from gymlab.features.remote_control import Steering
+from gymlab.features.remote_control import Steering, StopRequest
 from gymlab.features.report import Report
 from gymlab.features.score import Score
 from gymlab.features.skipped_updates import Skips
 from gymlab.features.status import StatusFile
-from gymlab.features.stop_request import StopRequest
 from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.reports.report import context_of
 from gymlab.runs.checkpoints import read_index, save_checkpoint
-from gymlab.runs.disk_space import disk_faults_told
+from gymlab.runs.disk_space import translate_disk_errors
 from gymlab.runs.locks import Owner
 from gymlab.runs.manifest import build_manifest, fingerprint, versions
 from gymlab.runs.metrics_writer import MetricsWriter
@@ -100,7 +99,7 @@ class Session:
 
     def run(self, state: TrainState, start: Start) -> Result:
         """Train from `state` until something ends the run."""
-        with disk_faults_told(self.store.paths):
+        with translate_disk_errors(self.store.paths):
             return self._run(state, start)
 
     def _run(self, state: TrainState, start: Start) -> Result:

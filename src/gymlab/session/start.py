@@ -16,7 +16,7 @@ from gymlab.recipes.resolve import amend, read_run_recipe
 from gymlab.recipes.schema import Budget, Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe, redact_changes
 from gymlab.runs.checkpoints import Loaded, cut_after, load_checkpoint, read_index, steps
-from gymlab.runs.disk_space import Room, check_room, disk_faults_told
+from gymlab.runs.disk_space import Room, check_room, translate_disk_errors
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
 from gymlab.runs.metrics_db import copy_metrics
 from gymlab.runs.paths import RunPaths
@@ -58,7 +58,7 @@ def train(
         state = parts.program.start(options.seed, ahead=True)
         check_room(runs_root, room_of(parts, state))
         with (
-            disk_faults_told(),
+            translate_disk_errors(),
             opened(lambda: RunStore.create(runs_root, options.run_id, name=recipe.name)) as store,
         ):
             session = Session(parts, store, options, watchers)
@@ -124,7 +124,7 @@ def resume(
     def open_store() -> RunStore:
         return RunStore.create(paths.root.parent, how.run_id, name=recipe.name) if fork else RunStore.open(paths)
 
-    with disk_faults_told(), opened(open_store) as store:
+    with translate_disk_errors(), opened(open_store) as store:
         if not steps(paths):
             return _begin_again(store, recipe, options, watchers, announce, make)
         loaded = load_checkpoint(paths, how.which)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError
-from gymlab.runs.control import ask_to_stop
 from gymlab.runs.locks import lock_holder
-from gymlab.runs.logs import plain
+from gymlab.runs.logs import strip_escapes
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.requests import request_stop
 
 _LONGEST_OUTPUT = 20_000
 _REGISTERED = re.compile(r"(?:[A-Za-z0-9_]+/)?[A-Za-z0-9_-]+-v[0-9]+:[a-z0-9_-]+")
@@ -32,7 +32,7 @@ def stop(paths: RunPaths) -> None:
     owner = lock_holder(paths.lock)
     if owner is None:
         raise UserError(f"run '{paths.run_id}' is not running")
-    ask_to_stop(paths, owner)
+    request_stop(paths, owner)
 
 
 async def resume(paths: RunPaths) -> CommandResult:
@@ -80,4 +80,4 @@ async def command(runs_dir: Path, *words: str) -> CommandResult:
     except asyncio.CancelledError:  # the server ends
         process.terminate()
         raise
-    return CommandResult(process.returncode or 0, plain(out.decode(errors="replace"))[-_LONGEST_OUTPUT:])
+    return CommandResult(process.returncode or 0, strip_escapes(out.decode(errors="replace"))[-_LONGEST_OUTPUT:])

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.format import format_count, format_duration
-from gymlab.runs import steering
+from gymlab.runs import requests
 from gymlab.web import actions
 from gymlab.web.panels.alerts import COLORS
 from gymlab.web.selection import show_errors
@@ -112,9 +112,9 @@ class RunHeader:
     def _do_pause(self) -> None:
         self._ask("go_on" if self._view.paused else "pause", "")
 
-    def _ask(self, wish: steering.Wish, said: str) -> None:
+    def _ask(self, request: requests.Request, said: str) -> None:
         with show_errors():
-            steering.ask(self._view.paths, wish)
+            requests.send_request(self._view.paths, request)
             if said:
                 ui.notify(said)
 

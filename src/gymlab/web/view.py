@@ -10,7 +10,7 @@ from typing import Any
 from gymlab.alerts.engine import Alert, most_severe_first
 from gymlab.metrics.metric import Limits
 from gymlab.reports.report import bounds_json, bounds_of, report_json
-from gymlab.runs import steering
+from gymlab.runs import requests
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record, read_status
@@ -45,7 +45,7 @@ class LiveRun:
 
     @property
     def paused(self) -> bool:
-        return steering.told(self.paths).get("paused") is True
+        return requests.read_pause_state(self.paths).get("paused") is True
 
     @property
     def goal(self) -> float | None:

@@ -17,8 +17,8 @@ from gymlab.campaigns.queue.runner import DESCRIPTOR, PARENT, ensure_runner
 from gymlab.campaigns.queue.store import Queue
 from gymlab.runs import files
 from gymlab.runs.locks import lock_holder
-from gymlab.runs.output import redact_output
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.redact import redact_output
 
 _BACKGROUND = "--in-background"  # as cli/detach.py has it: the output becomes a file, so it loses its secrets
 _TIMED_OUT = 124

@@ -18,7 +18,7 @@ from gymlab.campaigns.queue.store import Contents, Queue, ask_to_end
 from gymlab.core.errors import UserError
 from gymlab.runs import files, platform
 from gymlab.runs.locks import Owner, RunLock, RunLocked
-from gymlab.runs.logs import open_append, plain
+from gymlab.runs.logs import open_append, strip_escapes
 from gymlab.runs.status import now
 
 DESCRIPTOR = "GYMLAB_QUEUE_LOCK"  # tells a job's process which descriptor holds its lock
@@ -147,7 +147,7 @@ class Runner:
 
     def _last_words(self, job: Job) -> str:
         with contextlib.suppress(OSError):
-            text = plain(files.read_bytes(self.queue.log_of(job.id)).decode(errors="replace"))
+            text = strip_escapes(files.read_bytes(self.queue.log_of(job.id)).decode(errors="replace"))
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             return " / ".join(lines[-3:])[-_TOLD_LETTERS:]
         return ""
@@ -156,7 +156,7 @@ class Runner:
         if job.id not in self._seen:
             self._seen.append(job.id)
         again = f" ({job.told})" if job.told else ""
-        print(f"{now()[:19]} job {job.id} {job.state}: {plain(job.title)}{plain(again)}", flush=True)
+        print(f"{now()[:19]} job {job.id} {job.state}: {strip_escapes(job.title)}{strip_escapes(again)}", flush=True)
 
     def _beat(self) -> None:
         tick = time.monotonic()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gymlab.core.errors import GymlabError
-from gymlab.runs.films import scan
 from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.videos import scan
 from gymlab.web.site import Site
 
 if TYPE_CHECKING:

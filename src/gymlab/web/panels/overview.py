@@ -11,7 +11,7 @@ from gymlab.core.format import format_bytes, format_count
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.checkpoints import size_in_bytes
-from gymlab.runs.films import scan
+from gymlab.runs.videos import scan
 from gymlab.web.charts import bars
 from gymlab.web.selection import copy, reproduce
 from gymlab.web.series import Stamp

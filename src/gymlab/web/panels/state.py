@@ -12,7 +12,7 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import ordered, written
-from gymlab.runs import steering
+from gymlab.runs import requests
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.web.selection import show_errors
@@ -20,7 +20,7 @@ from gymlab.web.series import Stamp, metrics_stamp, stamp
 from gymlab.web.view import LiveRun, plain_text
 
 _MOST_TENSORS = 200
-_WISHES: dict[steering.Wish, tuple[str, str]] = {
+_REQUESTS: dict[requests.Request, tuple[str, str]] = {
     "pause": ("Pause", "pause"),
     "step": ("Run one update", "skip_next"),
     "go_on": ("Go on", "play_arrow"),
@@ -40,12 +40,12 @@ class StatePanel:
     def __init__(self, view: LiveRun) -> None:
         self._view = view
         self._seen: tuple[Stamp, Stamp] = ((), ())
-        self._buttons: dict[steering.Wish, ui.button] = {}
+        self._buttons: dict[requests.Request, ui.button] = {}
 
     def build(self) -> None:
         with ui.row().classes("items-center gap-2"):
-            for wish, (title, icon) in _WISHES.items():
-                self._buttons[wish] = ui.button(title, icon=icon, on_click=partial(self._ask, wish)).props(
+            for request, (title, icon) in _REQUESTS.items():
+                self._buttons[request] = ui.button(title, icon=icon, on_click=partial(self._ask, request)).props(
                     "dense outline no-caps"
                 )
             self._training_label = ui.label().classes("gl-faint")
@@ -63,18 +63,18 @@ class StatePanel:
             self._tensors = ui.table(rows=[], columns=_TENSORS, row_key="tensor", pagination=0).classes("w-full")
             self._tensors.props("dense flat hide-bottom")
 
-    def _ask(self, wish: steering.Wish) -> None:
+    def _ask(self, request: requests.Request) -> None:
         with show_errors():
-            steering.ask(self._view.paths, wish)
+            requests.send_request(self._view.paths, request)
 
     async def refresh(self) -> None:
         view = self._view
         running = view.status["status"] == "running"
         paused = view.paused
-        for wish, button in self._buttons.items():
-            fits = {"pause": not paused, "go_on": paused}.get(wish, True)
+        for request, button in self._buttons.items():
+            fits = {"pause": not paused, "go_on": paused}.get(request, True)
             button.set_enabled(running and fits)
-        at = steering.told(view.paths).get("updates")
+        at = requests.read_pause_state(view.paths).get("updates")
         self._training_label.set_text(
             f"paused after update {at}" if running and paused else "training" if running else "not running"
         )

@@ -1,6 +1,6 @@
-"""The films of a run: `videos/<env_steps>-<kind>.mp4`, each with a JSON file that says what it shows.
+"""Recorded videos of a run: `videos/<env_steps>-<kind>.mp4`, each with a JSON file that describes it.
 
-The JSON file is written first, so a film under its final name is never without it.
+The JSON file is written first, so a video under its final name always has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"(?P<steps>0|[1-9][0-9]{0,18})-(?P<kind>[a-z]+)\.mp4")
 
 
 class Clip(NamedTuple):
-    """A film and what is known about it."""
+    """A video with its description."""
 
     path: Path
     env_steps: int
@@ -37,12 +37,12 @@ def clip_path(paths: RunPaths, env_steps: int, kind: str) -> Path:
 
 
 def table_path(paths: RunPaths, env_steps: int) -> Path:
-    """The episode of a checkpoint's film, step by step."""
+    """The step table of the episode in a checkpoint's video."""
     return paths.rollouts / f"{env_steps}.csv"
 
 
 def scan(paths: RunPaths) -> list[Clip]:
-    """Every whole film, by step. What is damaged or foreign is passed over."""
+    """All complete videos, by step. Damaged and foreign files are skipped."""
     found = []
     with contextlib.suppress(OSError, RunError):
         for path in sorted(paths.inside(paths.videos).iterdir()):
@@ -68,7 +68,7 @@ def of_kind(clips: Iterable[Clip], kind: str) -> list[Clip]:
 
 
 def best_clip(paths: RunPaths) -> Clip | None:
-    """The film of the best checkpoint, else the newest of one that was the best, else the newest of all."""
+    """The video of the best checkpoint, else the newest of an earlier best one, else the newest of all."""
     clips = scan(paths)
     best = read_index(paths)["best"]
     exact = [clip for clip in clips if str(clip.env_steps) == best]
@@ -76,21 +76,21 @@ def best_clip(paths: RunPaths) -> Clip | None:
 
 
 def add_kinds(clip: Clip, kinds: Iterable[str]) -> None:
-    """The same policy turned out to be something else too: the best is also the final one."""
+    """Add kinds to a video's description: the best policy may also be the final one."""
     joined = tuple(dict.fromkeys([*clip.kinds, *kinds]))
     if joined != clip.kinds:
         files.write_json(clip.sidecar, {**clip.about, "kinds": list(joined)})
 
 
 def remove(paths: RunPaths, clips: Iterable[Clip]) -> None:
-    """Films first: a JSON file without one does no harm."""
+    """Delete videos and their files; the video first, because a JSON file alone does no harm."""
     for clip in clips:
         for path in (clip.path, clip.sidecar, table_path(paths, clip.env_steps)):
             path.unlink(missing_ok=True)
 
 
 def cut_clips_after(paths: RunPaths, env_steps: int) -> None:
-    """Remove what a run that goes on from here will film again, and what a killed recorder left."""
+    """Remove videos that a run resumed from here will record again, and temporary files of a killed recorder."""
     files.sweep_temp_files(paths.videos)
     files.sweep_temp_files(paths.rollouts)
     remove(paths, [clip for clip in scan(paths) if clip.env_steps > env_steps])
