@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from gymlab.core.types import VecStep
-from gymlab.envs.buffers import leaves
 from gymlab.envs.engines.gymnasium import GymnasiumEngine, HostEngine
 from gymlab.envs.engines.processes import ProcessEngine
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import leaves
 
 Make = Callable[..., HostEngine]
 BOTH = pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])

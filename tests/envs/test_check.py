@@ -9,15 +9,15 @@ from typer.testing import CliRunner, Result
 
 from gymlab.cli.envs import app
 from gymlab.core.errors import UserError
-from gymlab.envs.check import check_env
-from gymlab.envs.findings import Finding
+from gymlab.envs.check import CheckResult, check_env, ignores_seed
+from gymlab.envs.settings import EnvSettings
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def by_title(findings: list[Finding]) -> dict[str, Finding]:
+def by_title(findings: list[CheckResult]) -> dict[str, CheckResult]:
     return {finding.title: finding for finding in findings}
 
 
@@ -138,3 +138,10 @@ def test_list_filters_and_speaks_json() -> None:
 @pytest.mark.parametrize("command", ["list", "check"])
 def test_help_ends_with_an_example(command: str) -> None:
     assert f"Example: gymlab envs {command}" in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("env", "alike"), [("CartPole-v1", False), ("FrozenLake-v1", False), ("CliffWalking-v1", True)]
+)
+def test_envs_that_ignore_their_seed_are_copies(env, alike):
+    assert ignores_seed(EnvSettings(id=env)) is alike

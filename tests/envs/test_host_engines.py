@@ -11,7 +11,7 @@ import pytest
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Masked
-from gymlab.envs.buffers import leaves
+from gymlab.envs.step_buffer import leaves
 from tests.stepping import Make, actions, dump, engine_maker, play, sync
 
 

@@ -27,8 +27,8 @@ def test_a_way_to_draw_that_ends_the_process_is_only_reported() -> None:
 
 def test_the_first_way_that_works_is_taken() -> None:
     problems = {"egl": "no driver", "osmesa": "", "glfw": "no screen"}
-    assert mujoco.first_that_works(list(problems), problems.__getitem__) == ("osmesa", (("egl", "no driver"),))
-    assert mujoco.first_that_works(["egl"], problems.__getitem__) == ("", (("egl", "no driver"),))
+    assert mujoco.first_working(list(problems), problems.__getitem__) == ("osmesa", (("egl", "no driver"),))
+    assert mujoco.first_working(["egl"], problems.__getitem__) == ("", (("egl", "no driver"),))
 
 
 @pytest.fixture

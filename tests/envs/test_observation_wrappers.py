@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Masked, Spaces
-from gymlab.envs.array_images import shrink
+from gymlab.envs.image_ops import shrink
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed

@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gymlab.envs.buffers import leaves
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import leaves
 from tests.stepping import Make, actions, engine_maker, play, sync
 
 

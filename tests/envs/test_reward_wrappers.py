@@ -12,13 +12,13 @@ from gymnasium import spaces
 from gymlab.core.errors import UserError
 from gymlab.core.types import Spaces
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
-from gymlab.envs.games.cartpole import Centring
-from gymlab.envs.games.mountain_car import Energy
 from gymlab.envs.make import make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed
+from gymlab.envs.wrappers.cartpole_centring import Centring
 from gymlab.envs.wrappers.clip_reward import ClipReward
 from gymlab.envs.wrappers.count_bonus import CountBonus
+from gymlab.envs.wrappers.mountain_car_energy import Energy
 from gymlab.envs.wrappers.reward_weights import RewardWeights
 from gymlab.envs.wrappers.scale_reward import ScaleReward
 from gymlab.envs.wrappers.time_penalty import TimePenalty

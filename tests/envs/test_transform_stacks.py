@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Decision, Spaces, VecStep
-from gymlab.envs.array_numbers import leaf_spaces, leaf_values
-from gymlab.envs.buffers import leaf_dtype, leaves
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.make import split_wrappers
+from gymlab.envs.observation_spaces import leaf_spaces, leaf_values
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import leaf_dtype, leaves
 from gymlab.envs.transform import bare, transformed
 from gymlab.recipes.resolve import load_yaml_text
 from gymlab.session.build import build

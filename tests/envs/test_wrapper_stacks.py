@@ -16,7 +16,7 @@ from gymlab.envs.make import split_wrappers
 from gymlab.envs.ports.registry import PORTS, find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed
-from gymlab.envs.wrapper_stacks import check_alike, evaluation_settings, stacks_of
+from gymlab.envs.wrapper_stacks import check_alike, evaluation_settings, wrapper_stacks
 from gymlab.training.evaluation import Evaluator
 
 NOISY = ({"sticky_actions": 0.1}, {"observation_noise": 0.1}, {"frame_stack": 2}, {"action_noise": {"amount": 0.2}})
@@ -34,7 +34,7 @@ def settings(*wrappers, id="CartPole-v1"):
 
 
 def test_evaluation_leaves_out_noise_and_nothing_else():
-    stacks = stacks_of(settings(*NOISY))
+    stacks = wrapper_stacks(settings(*NOISY))
     assert stacks.training == [
         "CartPoleEnv (CartPole-v1)",
         "OrderEnforcing(disable_render_order_enforcing=False)",
@@ -52,11 +52,11 @@ def test_evaluation_leaves_out_noise_and_nothing_else():
 def test_noise_stays_where_it_is_asked_for():
     asked = settings({"observation_noise": {"std": 0.1, "in_evaluation": True}})
     assert evaluation_settings(asked) is asked
-    assert stacks_of(asked).note == ""
+    assert wrapper_stacks(asked).note == ""
 
 
 def test_what_goes_around_an_env_may_be_for_training_only_too():
-    stacks = stacks_of(settings(f"{__name__}:Louder", {"frame_skip": 2}))
+    stacks = wrapper_stacks(settings(f"{__name__}:Louder", {"frame_skip": 2}))
     assert stacks.left_out == [f"{__name__}:Louder()"]
     assert stacks.evaluation == [line for line in stacks.training if line != "Louder"]
 
@@ -64,16 +64,16 @@ def test_what_goes_around_an_env_may_be_for_training_only_too():
 @pytest.mark.parametrize("env_id", PORTS)
 def test_every_port_shows_the_spaces_of_its_evaluation_env(env_id):
     engine = JaxEngine(find_port(env_id, {}, None), 2)
-    check_alike(stacks_of(settings(id=env_id)), settings(id=env_id), engine.spaces, engine.spaces)
+    check_alike(wrapper_stacks(settings(id=env_id)), settings(id=env_id), engine.spaces, engine.spaces)
 
 
 def test_other_spaces_than_those_trained_on_stop_the_start():
     plain = settings({"frame_stack": 2})
     engine = JaxEngine(find_port("CartPole-v1", {}, None), 2)
     seen = transformed(engine.spaces, split_wrappers(plain)[1])
-    check_alike(stacks_of(plain), plain, engine.spaces, seen)
+    check_alike(wrapper_stacks(plain), plain, engine.spaces, seen)
     with pytest.raises(RunError, match=r"see different envs: action is Discrete\(3\) against Discrete\(2\)"):
-        check_alike(stacks_of(plain), plain, engine.spaces, seen._replace(action=spaces.Discrete(3)))
+        check_alike(wrapper_stacks(plain), plain, engine.spaces, seen._replace(action=spaces.Discrete(3)))
 
 
 def score(*wrappers):

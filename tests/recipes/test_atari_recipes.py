@@ -8,7 +8,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.envs.make import make_env
-from gymlab.envs.wrapper_stacks import stacks_of
+from gymlab.envs.wrapper_stacks import wrapper_stacks
 from gymlab.recipes.resolve import resolve
 from gymlab.session.choose_engine import env_description, make_engine
 
@@ -44,7 +44,7 @@ def test_pictures_are_played_natively_and_the_manifest_has_every_value() -> None
     engine, reason = make_engine(recipe, 0, None)
     engine.close()
     assert (engine.name, reason) == ("ale", "it plays Atari pictures natively")
-    told = env_description(recipe.env, stacks_of(recipe.env), 27_000)
+    told = env_description(recipe.env, wrapper_stacks(recipe.env), 27_000)
     stack = next(layer for layer in told["stack"] if layer.startswith("AtariPictures"))
     for fact in (
         "frameskip=4", "repeat_action_probability=0.25", "noop_max=30", "fire_reset=True", "episodic_life=True",

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from gymlab.core.errors import UserError
-from gymlab.envs.registration import foreign_registration, register_kept, registration
+from gymlab.envs.registry import foreign_registration_json, register_from_manifest, registration_json
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, gymlab
@@ -83,16 +83,16 @@ def test_what_a_run_has_kept_registers_env_classes_and_nothing_else():
         return gymnasium.envs.registration.EnvSpec("Kept-v0", entry_point=entry, kwargs={"command": "true"}).to_json()
 
     with pytest.raises(UserError, match=r"not a gymnasium\.Env class"):
-        register_kept(told("os:system"))
+        register_from_manifest(told("os:system"))
     with pytest.raises(UserError, match="cannot be imported from here"):
-        register_kept(told("no_such_module:Env"))
+        register_from_manifest(told("no_such_module:Env"))
     with pytest.raises(UserError, match="cannot be used"):
-        register_kept("{")
+        register_from_manifest("{")
     assert "Kept-v0" not in gymnasium.registry
     try:
-        register_kept(told("gymnasium.envs.classic_control.cartpole:CartPoleEnv"))
+        register_from_manifest(told("gymnasium.envs.classic_control.cartpole:CartPoleEnv"))
         assert "Kept-v0" in gymnasium.registry
-        assert foreign_registration("Kept-v0") is None  # every process knows where gymnasium's own are
+        assert foreign_registration_json("Kept-v0") is None  # every process knows where gymnasium's own are
     finally:
         gymnasium.registry.pop("Kept-v0", None)
 
@@ -101,8 +101,8 @@ def test_an_env_of_the_script_itself_cannot_be_told_to_other_processes():
     gymnasium.register("Own-v0", entry_point=lambda: None)
     try:
         with pytest.raises(UserError, match="other processes cannot import"):
-            registration("Own-v0")
-        assert foreign_registration("Own-v0") is None
+            registration_json("Own-v0")
+        assert foreign_registration_json("Own-v0") is None
     finally:
         gymnasium.registry.pop("Own-v0")
 

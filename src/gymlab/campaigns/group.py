@@ -27,7 +27,7 @@ from gymlab.campaigns.summary import Ending, Summary, by_variation, read_ending,
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count
 from gymlab.core.statistics import estimate
-from gymlab.envs.registration import registration
+from gymlab.envs.registry import registration_json
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
@@ -98,7 +98,7 @@ def new_specs(
     runs_root: Path, group: Group, members: Iterable[Member], recipe: Recipe, options: GroupOptions
 ) -> list[RunSpec]:
     """A spec per member that has not begun. All errors are raised before anything is made."""
-    registered = registration(recipe.env.id)
+    registered = registration_json(recipe.env.id)
     specs = []
     recipes = {overrides: amend(recipe, overrides) for overrides in {member.overrides for member in group.members}}
     if group.how == "vmap":

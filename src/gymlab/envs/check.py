@@ -1,40 +1,55 @@
-"""What is wrong with an environment and how its author can put it right."""
+"""Environment checks: API, spaces, seeding, limits, rendering and speed (`gymlab envs check`), each with a fix."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.envs.buffers import check_supported
-from gymlab.envs.findings import Finding, Level, advance, begin, look, look_at_rest, sample
 from gymlab.envs.make import DEFAULT_TIME_LIMIT, Env, make_env, time_limit
 from gymlab.envs.registry import FRESH_PER_EPISODE, find_spec, resolve_id
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import BadObservation, check_supported, checked_leaf
 
 _STEPS = 60
+_SEED_STEPS = 32
+_SEEDS = (1, 2, 3)
+Level = Literal["ok", "warn", "error"]
+Found = Callable[[Level, str, str, str], None]  # (level, title, detail, fix)
+RESET_FIX = "def reset(self, *, seed=None, options=None): super().reset(seed=seed); ...; return obs, info"
+STEP_FIX = "return obs, float(reward), bool(terminated), bool(truncated), info"
 
 
-def check_env(text: str, kwargs: dict[str, Any] | None = None) -> list[Finding]:
+class CheckResult(NamedTuple):
+    """One thing that was looked at."""
+
+    level: Level
+    title: str
+    detail: str
+    fix: str = ""
+
+
+def check_env(text: str, kwargs: dict[str, Any] | None = None) -> list[CheckResult]:
     """Everything that could be found out about an env, in the order in which it should be put right."""
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     settings = EnvSettings(id=text, kwargs=kwargs or {})
     for check in (_made, _spaces, _api, _seeding, _world, _limit, _masks, _rendering, _speed):
         try:
             findings += list(check(settings))
         except Exception as error:
             findings.append(
-                Finding("error", check.__name__.strip("_"), f"the env raised {_where(error)}", "see the line named")
+                CheckResult("error", check.__name__.strip("_"), f"the env raised {_where(error)}", "see the line named")
             )
         if check in (_made, _spaces, _api) and any(finding.level == "error" for finding in findings):
-            findings.append(Finding("warn", "stopped here", "the other checks need the above to work"))
+            findings.append(CheckResult("warn", "stopped here", "the other checks need the above to work"))
             break
     return findings
 
@@ -44,38 +59,40 @@ def _where(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def _made(settings: EnvSettings) -> Iterator[Finding]:
+def _made(settings: EnvSettings) -> Iterator[CheckResult]:
     try:
         note = resolve_id(settings.id).note
         env = make_env(settings)
     except GymlabError as error:
         fix = "" if "pip install" in str(error) else "name it as Id-v0, module:Id-v0, module:Class or ./file.py:Class"
-        yield Finding("error", "made", str(error), fix)
+        yield CheckResult("error", "made", str(error), fix)
         return
     env.close()
     if note:
-        yield Finding("warn", "name", note, "use the new name")
+        yield CheckResult("warn", "name", note, "use the new name")
     spec = find_spec(resolve_id(settings.id).id)
-    yield Finding("ok", "made", f"registered as {spec.id}" if spec is not None else "made from its class")
+    yield CheckResult("ok", "made", f"registered as {spec.id}" if spec is not None else "made from its class")
 
 
-def _spaces(settings: EnvSettings) -> Iterator[Finding]:
+def _spaces(settings: EnvSettings) -> Iterator[CheckResult]:
     env = make_env(settings)
     for name in ("observation_space", "action_space"):
         if not isinstance(getattr(env.unwrapped, name, None), spaces.Space):
             fix = f"set self.{name} = gymnasium.spaces.… in __init__"
-            yield Finding("error", name.replace("_", " "), "there is none", fix)
+            yield CheckResult("error", name.replace("_", " "), "there is none", fix)
             return
     try:
         check_supported(env.observation_space, env.action_space)
     except GymlabError as error:
-        yield Finding("error", "spaces", str(error), "flatten it into one of these, in the env or in a wrapper")
+        yield CheckResult("error", "spaces", str(error), "flatten it into one of these, in the env or in a wrapper")
         return
-    yield Finding("ok", "spaces", f"observations {_brief(env.observation_space)}, actions {_brief(env.action_space)}")
+    yield CheckResult(
+        "ok", "spaces", f"observations {_brief(env.observation_space)}, actions {_brief(env.action_space)}"
+    )
     action = env.action_space
     if isinstance(action, spaces.Box) and not action.is_bounded():
         fix = "give low and high: actions are clipped to them before they reach the env"
-        yield Finding("warn", "action bounds", "the action Box has no bounds", fix)
+        yield CheckResult("warn", "action bounds", "the action Box has no bounds", fix)
 
 
 def _brief(space: Any) -> str:
@@ -84,13 +101,13 @@ def _brief(space: Any) -> str:
     return str(space)
 
 
-def _api(settings: EnvSettings) -> Iterator[Finding]:
+def _api(settings: EnvSettings) -> Iterator[CheckResult]:
     """Whether reset and step give what Gymnasium asks for, over some random steps; each kind of problem once."""
     env = make_env(settings).unwrapped
-    problems: dict[str, Finding] = {}
+    problems: dict[str, CheckResult] = {}
 
     def found(level: Level, title: str, detail: str, fix: str) -> None:
-        problems.setdefault(title, Finding(level, title, detail, fix))
+        problems.setdefault(title, CheckResult(level, title, detail, fix))
 
     try:
         obs, info = begin(env, found)
@@ -109,7 +126,7 @@ def _api(settings: EnvSettings) -> Iterator[Finding]:
         env.close()
     yield from problems.values()
     if not problems:
-        yield Finding("ok", "reset and step", f"right over {_STEPS} random steps")
+        yield CheckResult("ok", "reset and step", f"right over {_STEPS} random steps")
 
 
 def _trace(env: Env, seed: int, steps: int = _STEPS, actions: int | None = None) -> list[bytes]:
@@ -133,7 +150,7 @@ def _bytes(obs: Any) -> bytes:
     return np.asarray(obs).tobytes()
 
 
-def _seeding(settings: EnvSettings) -> Iterator[Finding]:
+def _seeding(settings: EnvSettings) -> Iterator[CheckResult]:
     first = make_env(settings)
     second = make_env(settings)
     same = [_trace(first, seed) == _trace(second, seed) for seed in (1, 2)]
@@ -142,7 +159,7 @@ def _seeding(settings: EnvSettings) -> Iterator[Finding]:
     first.close()
     second.close()
     if not all(same):
-        yield Finding(
+        yield CheckResult(
             "error",
             "determinism",
             "the same seed and the same actions gave another episode: runs cannot be repeated or resumed exactly",
@@ -150,9 +167,9 @@ def _seeding(settings: EnvSettings) -> Iterator[Finding]:
         )
         return
     many = f"{len(starts)} different starts in 8 seeds" if len(starts) > 1 else "every seed starts the same way"
-    yield Finding("ok", "determinism", f"seed and actions decide everything; {many}")
+    yield CheckResult("ok", "determinism", f"seed and actions decide everything; {many}")
     if len(courses) == 1:
-        yield Finding(
+        yield CheckResult(
             "warn",
             "copies",
             "under the same actions all parallel envs do the same: only the policy's own chance makes them differ",
@@ -160,10 +177,10 @@ def _seeding(settings: EnvSettings) -> Iterator[Finding]:
         )
 
 
-def _world(settings: EnvSettings) -> Iterator[Finding]:
+def _world(settings: EnvSettings) -> Iterator[CheckResult]:
     """Whether an episode depends on those before it, which no checkpoint could hold."""
     if resolve_id(settings.id).id in FRESH_PER_EPISODE:
-        yield Finding("ok", "episodes", "it keeps a world across resets, so gymlab makes it anew for every episode")
+        yield CheckResult("ok", "episodes", "it keeps a world across resets, so gymlab makes it anew for every episode")
         return
     used = make_env(settings)
     new = make_env(settings)
@@ -177,9 +194,9 @@ def _world(settings: EnvSettings) -> Iterator[Finding]:
     for env in (used, new, another):
         env.close()
     if same:
-        yield Finding("ok", "episodes", "each depends on its own seed alone")
+        yield CheckResult("ok", "episodes", "each depends on its own seed alone")
         return
-    yield Finding(
+    yield CheckResult(
         "warn",
         "episodes",
         "an episode depends on the ones before it: after a resume it begins a new one (not exact)",
@@ -187,17 +204,19 @@ def _world(settings: EnvSettings) -> Iterator[Finding]:
     )
 
 
-def _limit(settings: EnvSettings) -> Iterator[Finding]:
+def _limit(settings: EnvSettings) -> Iterator[CheckResult]:
     spec = find_spec(resolve_id(settings.id).id)
     if spec is not None and spec.max_episode_steps is not None:
-        yield Finding("ok", "time limit", f"{spec.max_episode_steps} steps")
+        yield CheckResult("ok", "time limit", f"{spec.max_episode_steps} steps")
         return
     detail = f"none is registered: gymlab truncates after {time_limit(settings)} steps"
     if time_limit(settings) == DEFAULT_TIME_LIMIT:
-        yield Finding("warn", "time limit", detail, "register(..., max_episode_steps=N), or set env.max_episode_steps")
+        yield CheckResult(
+            "warn", "time limit", detail, "register(..., max_episode_steps=N), or set env.max_episode_steps"
+        )
 
 
-def _masks(settings: EnvSettings) -> Iterator[Finding]:
+def _masks(settings: EnvSettings) -> Iterator[CheckResult]:
     env = make_env(settings)
     _, info = env.reset(seed=1)
     stepped = env.step(sample(env, info))[4]
@@ -206,40 +225,42 @@ def _masks(settings: EnvSettings) -> Iterator[Finding]:
     if "action_mask" not in info:
         return
     if not isinstance(action, spaces.Discrete):
-        yield Finding("error", "action mask", "masks need a Discrete action space", "drop info['action_mask']")
+        yield CheckResult("error", "action mask", "masks need a Discrete action space", "drop info['action_mask']")
     elif np.shape(info["action_mask"]) != (action.n,) or "action_mask" not in stepped:
         detail = f"it must come with every reset and step, one entry for each of the {action.n} actions"
-        yield Finding("error", "action mask", detail, f"info['action_mask'] = np.ones({action.n}, np.int8)")
+        yield CheckResult("error", "action mask", detail, f"info['action_mask'] = np.ones({action.n}, np.int8)")
     else:
-        yield Finding(
+        yield CheckResult(
             "ok", "action mask", f"{int(np.sum(info['action_mask']))} of {action.n} actions are legal at the start"
         )
 
 
-def _rendering(settings: EnvSettings) -> Iterator[Finding]:
+def _rendering(settings: EnvSettings) -> Iterator[CheckResult]:
     env = make_env(settings)
     modes = list(env.metadata.get("render_modes") or [])
     env.close()
     if "rgb_array" not in modes:
         fix = 'metadata = {"render_modes": ["rgb_array"], "render_fps": 30} and a render() that returns an image'
-        yield Finding("warn", "rendering", f"it cannot be drawn as an image (render_modes: {modes}): no videos", fix)
+        yield CheckResult(
+            "warn", "rendering", f"it cannot be drawn as an image (render_modes: {modes}): no videos", fix
+        )
         return
     try:
         frame = _draw(settings)
     except UserError as error:
         what, _, fix = str(error).rpartition(": ")
-        yield Finding("warn", "rendering", what or str(error), fix)
+        yield CheckResult("warn", "rendering", what or str(error), fix)
         return
     except Exception as error:
         fix = "__init__ must take render_mode=None and keep it; drawing needs pip install 'gymlab[render]'"
-        yield Finding("warn", "rendering", f"it failed: {error}", fix)
+        yield CheckResult("warn", "rendering", f"it failed: {error}", fix)
         return
     if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
-        yield Finding(
+        yield CheckResult(
             "warn", "rendering", f"render() gave {type(frame).__name__}", "return a (height, width, 3) uint8 array"
         )
         return
-    yield Finding("ok", "rendering", f"{', '.join(modes)}; {frame.shape[1]}x{frame.shape[0]} pixels")
+    yield CheckResult("ok", "rendering", f"{', '.join(modes)}; {frame.shape[1]}x{frame.shape[0]} pixels")
 
 
 def _draw(settings: EnvSettings) -> Any:
@@ -258,7 +279,7 @@ def _draw(settings: EnvSettings) -> Any:
             os.environ["SDL_VIDEODRIVER"] = driver
 
 
-def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[Finding]:
+def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[CheckResult]:
     env = make_env(settings)
     env.action_space.seed(1)
     _, info = env.reset(seed=1)
@@ -272,4 +293,128 @@ def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[Finding]:
     rate = done / (time.perf_counter() - begin)
     env.close()
     slow = " (slow: gymlab will step it in several processes)" if rate < 1000 else ""
-    yield Finding("ok", "speed", f"{rate:,.0f} steps/s{slow}")
+    yield CheckResult("ok", "speed", f"{rate:,.0f} steps/s{slow}")
+
+
+def begin(env: Any, found: Found) -> tuple[Any, Any]:
+    """Reset, going on as well as possible where the env does it in an old way."""
+    try:
+        given = env.reset(seed=1)
+    except TypeError as error:
+        if "'seed'" not in str(error):
+            raise
+        found("error", "seed", f"reset does not take one: {error}", RESET_FIX)
+        given = env.reset()
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict):
+        return given
+    found("error", "reset", f"it returned {_kind(given)}, not (obs, info)", RESET_FIX)
+    return (given[0] if isinstance(given, tuple) and given else given), {}
+
+
+def advance(env: Any, action: Any, found: Found) -> tuple[Any, Any, Any, Any, Any]:
+    """Step, likewise."""
+    given = env.step(action)
+    if isinstance(given, tuple) and len(given) == 5:
+        return given
+    found("error", "step", f"it returned {_kind(given)}, not 5 values", STEP_FIX)
+    if isinstance(given, tuple) and len(given) == 4:
+        return given[0], given[1], bool(given[2]), False, given[3]
+    raise ValueError("nothing more can be checked")
+
+
+def _kind(value: Any) -> str:
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"one {type(value).__name__}"
+
+
+def sample(env: Any, info: Any) -> Any:
+    """A random action, legal where the env says what is."""
+    if isinstance(info, dict) and "action_mask" in info and isinstance(env.action_space, spaces.Discrete):
+        return env.action_space.sample(np.asarray(info["action_mask"], np.int8))
+    return env.action_space.sample()
+
+
+def look(space: Any, obs: Any, name: str, found: Found) -> None:
+    """Compare an observation with its space: shape, dtype, numbers, bounds."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(obs, dict) or set(obs) != set(space.spaces):
+            given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+            found(
+                "error", "observation keys", f"{name} has {given}, the space {sorted(space.spaces)}", "return every key"
+            )
+            return
+        for key, inner in space.spaces.items():
+            look(inner, obs[key], f"{name}['{key}']", found)
+        return
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(obs, tuple) or len(obs) != len(space.spaces):
+            found("error", "observation keys", f"{name} is {_kind(obs)}", f"return a tuple of {len(space.spaces)}")
+            return
+        for i, inner in enumerate(space.spaces):
+            look(inner, obs[i], f"{name}[{i}]", found)
+        return
+    try:
+        array = checked_leaf(space, obs, name)
+    except BadObservation as error:
+        title = "NaN" if "NaN" in str(error) else "observation"
+        fix = "find the division or the log that makes it" if title == "NaN" else "make space and observation agree"
+        found("error", title, str(error), fix)
+        return
+    if isinstance(space, spaces.Box):
+        if array.dtype != space.dtype:
+            fix = f"return np.asarray(obs, np.{space.dtype})"
+            found("warn", "dtype", f"{name} is {array.dtype}, its space says {space.dtype}", fix)
+        array = array.astype(space.dtype)
+    if not space.contains(
+        array if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary) else int(array)
+    ):
+        found("warn", "bounds", f"{name} is outside its space: {array.tolist()!s:.120}", "widen low and high, or clip")
+
+
+def look_at_rest(reward: Any, terminated: Any, truncated: Any, info: Any, found: Found) -> None:
+    """Check everything but the observation."""
+    if np.ndim(reward) != 0 or not isinstance(reward, int | float | np.number):
+        found("error", "reward", f"it is {reward!r}", STEP_FIX)
+    elif not np.isfinite(float(reward)):
+        found("error", "reward", f"it is {reward!r}: learning cannot use that", "bound the reward")
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(flag, bool | np.bool_):
+            found("warn", name, f"it is {flag!r}, not a bool", STEP_FIX)
+    if not isinstance(info, dict):
+        found("error", "info", f"it is {type(info).__name__}, not a dict", STEP_FIX)
+
+
+def ignores_seed(settings: EnvSettings, imports: tuple[str, ...] = ()) -> bool:
+    """Whether envs that were reset with different seeds give the same for the same actions, to the last bit.
+
+    One env at a time: some kinds cannot be made twice in a process.
+    """
+    seen = {_life(settings, imports, seed) for seed in _SEEDS[:2]}
+    return len(seen) == 1 and _life(settings, imports, _SEEDS[2]) in seen
+
+
+def _life(settings: EnvSettings, imports: tuple[str, ...], seed: int) -> str:
+    """A digest of all that an env gives in a few steps, episodes that end included."""
+    env = make_env(settings, imports=imports)
+    digest = hashlib.sha256()
+    try:
+        env.action_space.seed(0)
+        _add(digest, env.reset(seed=seed)[0])
+        for step in range(_SEED_STEPS):
+            obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            _add(digest, (obs, float(reward), bool(terminated)))
+            if terminated or truncated:
+                _add(digest, env.reset(seed=1000 * seed + step)[0])
+    finally:
+        env.close()
+    return digest.hexdigest()
+
+
+def _add(digest: Any, value: Any) -> None:
+    if isinstance(value, dict):
+        value = tuple(sorted(value.items()))
+    if isinstance(value, tuple | list):
+        for item in value:
+            _add(digest, item)
+    else:
+        array = np.asarray(value)
+        digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())

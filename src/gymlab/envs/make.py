@@ -28,7 +28,7 @@ DEFAULT_TIME_LIMIT = 1000
 _GUARDS = (OrderEnforcing, PassiveEnvChecker)
 
 
-class Bare(NamedTuple):
+class BareEnv(NamedTuple):
     """An env for an engine, without the layers that the engine does itself."""
 
     env: Env
@@ -51,16 +51,16 @@ def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: 
     return env
 
 
-def make_bare(settings: EnvSettings) -> Bare:
+def make_bare(settings: EnvSettings) -> BareEnv:
     """The same env for an engine: as few Python calls per step as possible."""
     limit = time_limit(settings)
     spec = _spec(settings.id)
     if split_wrappers(settings)[0] or (spec is not None and spec.additional_wrappers):
-        return Bare(make_env(settings), limit, True)
+        return BareEnv(make_env(settings), limit, True)
     env = _construct(settings, None, None)
     while isinstance(env, _GUARDS):
         env = env.env
-    return Bare(env, limit, False)
+    return BareEnv(env, limit, False)
 
 
 def time_limit(settings: EnvSettings) -> int:
@@ -132,9 +132,9 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
     creator: Any = load_reference(resolved.id) if spec is None else None
     try:
         if mujoco.is_mujoco(creator or _creator(spec)):
-            mujoco.hear_warnings()
+            mujoco.log_warnings()
             if render_mode is not None:
-                mujoco.prepare_drawing()
+                mujoco.choose_gl_backend()
         if spec is not None:
             return gymnasium.make(spec, disable_env_checker=True, max_episode_steps=limit or -1, **kwargs)
         env = creator(**kwargs)

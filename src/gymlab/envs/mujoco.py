@@ -27,7 +27,7 @@ def is_mujoco(creator: Any) -> bool:
     return any(base.__module__.startswith("gymnasium.envs.mujoco") for base in getattr(creator, "__mro__", ()))
 
 
-def hear_warnings() -> None:
+def log_warnings() -> None:
     """Have MuJoCo warn through our log, where it would write a file into the current folder and on to the screen."""
     mujoco: Any = importlib.import_module("mujoco")
     if mujoco.get_mju_user_warning() is None:
@@ -41,7 +41,7 @@ def _warn(text: str) -> None:
         log.log(logging.INFO if "deprecated" in told else logging.WARNING, "MuJoCo: %s", told)
 
 
-def prepare_drawing() -> None:
+def choose_gl_backend() -> None:
     """Name a way to draw that works in MUJOCO_GL; UserError where none does. To be called before anything is drawn.
 
     Each way is tried in a process of its own, for where MuJoCo cannot draw it may take ours along.
@@ -65,10 +65,10 @@ def _chosen(given: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         names = ["egl", "osmesa", *(["glfw"] if os.environ.get("DISPLAY") else [])]
     else:
         names = ["glfw"]
-    return first_that_works(names, trial)
+    return first_working(names, trial)
 
 
-def first_that_works(names: list[str], problem_of: Callable[[str], str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def first_working(names: list[str], problem_of: Callable[[str], str]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The first name without a problem, or "", and the problems of those before it."""
     tried: list[tuple[str, str]] = []
     for name in names:

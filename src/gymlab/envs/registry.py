@@ -1,15 +1,17 @@
-"""Which environments there are, under which old names they were known, and what is known about them."""
+"""Env registry: ids, old names, extras and known facts, and registrations as JSON for other processes."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import inspect
+import json
 import re
 import warnings
 from typing import Any, NamedTuple
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec, registry
+from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 
 from gymlab.core.errors import UserError, nearest, suggestion
 from gymlab.envs.references import import_module, is_reference, reference_module
@@ -53,6 +55,9 @@ _EXTRAS = {  # the extra, and the modules that must be there
     "gymnasium.envs.box2d": ("box2d", ("Box2D",)),
     "gymnasium.envs.mujoco": ("mujoco", ("mujoco", "imageio")),
 }
+
+
+_KNOWN_PACKAGES = ("gymnasium.", "gymlab.", "ale_py.")  # their envs are registered wherever gymlab is imported
 
 
 class ResolvedEnv(NamedTuple):
@@ -128,6 +133,61 @@ def missing_extra(spec: EnvSpec) -> str | None:
         if entry.startswith(prefix) and any(importlib.util.find_spec(module) is None for module in modules):
             return extra
     return None
+
+
+def registration_json(text: str) -> str | None:
+    """An env's registration as JSON for `register_from_json`; None for a reference, which needs none.
+
+    UserError where it cannot be serialised, as of a class in a script.
+    """
+    spec = registry.get(resolve_id(text).id)
+    if spec is None:
+        return None
+    entry: Any = spec.entry_point
+    if callable(entry):
+        module = entry.__module__
+        name = getattr(entry, "__qualname__", "<")
+        if module == "__main__" or "<" in name:
+            raise UserError(f"{text} is registered by a script that other processes cannot import: move it to a module")
+        entry = f"{module}:{name}"
+    try:
+        return dataclasses.replace(spec, entry_point=entry, vector_entry_point=None).to_json()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"the registration of {text} cannot be sent to another process: {error}") from error
+
+
+def foreign_registration_json(text: str) -> str | None:
+    """As `registration_json`, of envs that other processes do not register by themselves; None for all others."""
+    try:
+        serialized = registration_json(text)
+    except UserError:
+        return None
+    known = serialized is None or str(json.loads(serialized)["entry_point"]).startswith(_KNOWN_PACKAGES)
+    return None if known else serialized
+
+
+def register_from_json(serialized: str | None) -> None:
+    """Register an env from `registration_json`, unless its id is registered already."""
+    if serialized is not None:
+        spec = EnvSpec.from_json(serialized)
+        registry.setdefault(spec.id, spec)
+
+
+def register_from_manifest(serialized: str) -> None:
+    """The same from a run's manifest, which is untrusted: nothing but a gymnasium.Env class is accepted."""
+    try:
+        spec = EnvSpec.from_json(serialized)
+        if spec.id in registry:
+            return
+        entry = str(spec.entry_point)
+        found = load_env_creator(entry)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise UserError(f"the env's registration in the run's manifest cannot be used: {error}") from error
+    except ImportError as error:
+        raise UserError(f"{spec.id} is {entry}, which cannot be imported from here ({error})") from error
+    if not (isinstance(found, type) and issubclass(found, gymnasium.Env)):
+        raise UserError(f"{spec.id} is {entry} by the run's manifest, which is not a gymnasium.Env class")
+    registry.setdefault(spec.id, spec)  # importing its module may have registered it
 
 
 def _alias(text: str) -> ResolvedEnv | None:

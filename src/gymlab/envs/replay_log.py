@@ -12,7 +12,7 @@ import numpy as np
 
 from gymlab.core.errors import RunError
 from gymlab.core.types import Array, VecStep
-from gymlab.envs.buffers import Buffers
+from gymlab.envs.step_buffer import StepBuffer
 
 Progress = Callable[[int, int], None]  # (steps replayed, steps to replay)
 Snapshot = dict[str, np.ndarray]
@@ -32,7 +32,7 @@ class Restored(NamedTuple):
 class History:
     """`episode` and `elapsed` (steps since the reset) of every env, and its actions."""
 
-    def __init__(self, buffers: Buffers, action_space: Any, limit: int) -> None:
+    def __init__(self, buffers: StepBuffer, action_space: Any, limit: int) -> None:
         self._buffers = buffers
         self.episode = buffers.episode
         self.episode.fill(-1)
@@ -86,21 +86,21 @@ class History:
         self._log = np.concatenate([self._log, np.zeros_like(self._log)], axis=1)
 
 
-def part_of(snapshot: Snapshot, rows: slice) -> Snapshot:
+def rows_snapshot(snapshot: Snapshot, rows: slice) -> Snapshot:
     """The snapshot of some of its envs."""
     ends = np.concatenate([[0], np.cumsum(snapshot["elapsed"])])
     part = {key: snapshot[key][rows] for key in ("episode", "elapsed", "digest", "restorable")}
     return part | {"actions": snapshot["actions"][ends[rows.start] : ends[rows.stop]]}
 
 
-def check_whole(snapshot: Snapshot) -> None:
+def check_fields(snapshot: Snapshot) -> None:
     """RunError where a checkpoint's env state lacks a field."""
     missing = [name for name in _FIELDS if name not in snapshot]
     if missing:
         raise RunError(f"the checkpoint's env state lacks {', '.join(missing)}")
 
 
-def misfit(snapshot: Snapshot, n: int, action_space: Any, restorable: bool) -> str:
+def incompatibility(snapshot: Snapshot, n: int, action_space: Any, restorable: bool) -> str:
     """Why a snapshot cannot be replayed at all, or nothing."""
     if not restorable or not snapshot["restorable"].any():
         return "env objects given from Python cannot be rebuilt: new episodes began"

@@ -34,7 +34,7 @@ class Transform(Protocol):
         ...
 
 
-class Plain(Settings):
+class BaseTransform(Settings):
     """What most transforms have in common: no chance, no memory, the same observation space."""
 
     random: ClassVar[bool] = False
@@ -61,21 +61,21 @@ def transformed(spaces: Spaces, transforms: tuple[Transform, ...]) -> Spaces:
     return spaces
 
 
-def inside(obs: Tree, change: Callable[[Tree], Tree]) -> Tree:
+def map_unmasked(obs: Tree, change: Callable[[Tree], Tree]) -> Tree:
     """`change` the observation, leaving an action mask around it as it is."""
     return Masked(change(obs.obs), obs.mask) if isinstance(obs, Masked) else change(obs)
 
 
-def bare(obs: Tree) -> Tree:
+def unmasked(obs: Tree) -> Tree:
     """The observation without its action mask."""
     return obs.obs if isinstance(obs, Masked) else obs
 
 
-def seen(step: VecStep, change: Callable[[Tree], Tree]) -> VecStep:
+def map_observations(step: VecStep, change: Callable[[Tree], Tree]) -> VecStep:
     """The step with both of its observations changed alike."""
-    return step._replace(obs=inside(step.obs, change), successor=inside(step.successor, change))
+    return step._replace(obs=map_unmasked(step.obs, change), successor=map_unmasked(step.successor, change))
 
 
-def begins(step: VecStep) -> Array:
+def first_rows(step: VecStep) -> Array:
     """(N,) where a first step begins an episode that none went before: nothing was done, and nothing is paid."""
     return step.fresh & ~(step.terminated | step.truncated)

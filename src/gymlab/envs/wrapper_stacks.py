@@ -15,7 +15,7 @@ from gymlab.envs.transform import transformed
 from gymlab.envs.wrappers import arguments, is_transform, load_wrapper
 
 
-class Stacks(NamedTuple):
+class WrapperStacks(NamedTuple):
     """Innermost first: the env, what is around each one, and what acts on the steps of all of them."""
 
     training: list[str]
@@ -36,7 +36,7 @@ def evaluation_settings(settings: EnvSettings) -> EnvSettings:
     return settings if len(kept) == len(settings.wrappers) else settings.model_copy(update={"wrappers": kept})
 
 
-def stacks_of(settings: EnvSettings) -> Stacks:
+def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
     """Both stacks, compared: RunError where they differ in more than what was declared."""
     evaluated = evaluation_settings(settings)
     env = make_env(evaluated)
@@ -53,10 +53,10 @@ def stacks_of(settings: EnvSettings) -> Stacks:
             f"training and evaluation see different envs: {' > '.join(training)} against "
             f"{' > '.join(evaluation)}; to be left out: {', '.join(left_out) or 'nothing'}"
         )
-    return Stacks(training, evaluation, left_out, observation, action)
+    return WrapperStacks(training, evaluation, left_out, observation, action)
 
 
-def check_alike(stacks: Stacks, settings: EnvSettings, inner: Spaces, seen: Spaces) -> None:
+def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, seen: Spaces) -> None:
     """RunError unless evaluation shows a policy the spaces it is trained on (`seen`, from the engine's `inner`)."""
     _, transforms = split_wrappers(evaluation_settings(settings))
     shown = transformed(inner._replace(observation=stacks.observation, action=stacks.action), transforms)

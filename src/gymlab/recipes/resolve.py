@@ -233,9 +233,9 @@ def read_run_recipe(path: Path) -> Recipe:
     problems = Problems()
     registered = read_manifest(RunPaths(path.parent)).get("registered")
     if isinstance(registered, str):
-        from gymlab.envs.registration import register_kept
+        from gymlab.envs.registry import register_from_manifest
 
-        register_kept(registered)
+        register_from_manifest(registered)
     return _run_recipe(read_recipe_file(path, problems), problems)
 
 

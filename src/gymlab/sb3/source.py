@@ -9,11 +9,11 @@ import gymnasium
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Spaces
-from gymlab.envs.buffers import check_supported
 from gymlab.envs.make import DEFAULT_TIME_LIMIT, limit_inside, time_limit
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import check_supported
 from gymlab.sb3.env_util import make_vec_env, plain_settings
 from gymlab.sb3.monitor import Monitor, is_monitored
 from gymlab.sb3.vec_env import DummyVecEnv, VecEnv

@@ -14,13 +14,13 @@ from gymlab.core.errors import UserError
 from gymlab.core.period import Period
 from gymlab.core.types import Array, Spaces
 from gymlab.envs.engines.jax import JaxEngine
+from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.references import load_reference
 from gymlab.envs.registry import find_spec, resolve_id
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.sync_vector import Factory
 from gymlab.envs.transform import transformed
-from gymlab.envs.wrapper_stacks import Stacks, check_alike, evaluation_settings, stacks_of
+from gymlab.envs.wrapper_stacks import WrapperStacks, check_alike, evaluation_settings, wrapper_stacks
 from gymlab.networks.encoders import ENCODERS, MakeEncoder, choose_encoder, default_encoder
 from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
@@ -72,7 +72,7 @@ class Parts:
     plan: RunPlan
     evaluator: Evaluator
     notes: list[str]
-    stacks: Stacks | None = None  # None for env objects
+    stacks: WrapperStacks | None = None  # None for env objects
     looks: HistogramSchedule = field(default_factory=HistogramSchedule)  # when distributions are taken
     full_budget: bool = False  # no stop before the budget
     together: int = 1  # runs in one vmapped program
@@ -158,7 +158,7 @@ def build(
     told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
     if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
         told.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
-    stacks = stacks_of(recipe.env) if factory is None else None
+    stacks = wrapper_stacks(recipe.env) if factory is None else None
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
         told += [stacks.note] if stacks.note else []

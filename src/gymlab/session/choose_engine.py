@@ -9,13 +9,13 @@ from typing import Any
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
-from gymlab.envs.engines.numpy_cartpole import RowsEngine, rows_of
+from gymlab.envs.engines.numpy import NumpyEngine, find_numpy_twin
+from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.sync_vector import Factory
-from gymlab.envs.wrapper_stacks import Stacks, evaluation_settings
+from gymlab.envs.wrapper_stacks import WrapperStacks, evaluation_settings
 from gymlab.recipes.schema import Recipe
 
 
@@ -99,24 +99,24 @@ def _vectorization(recipe: Recipe, factory: Factory | None) -> tuple[str, str]:
     return choose_vectorization(recipe.env, recipe.n_envs, recipe.imports)
 
 
-def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine | RowsEngine]:
+def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine | NumpyEngine]:
     """Engines that play evaluation episodes; equal ones where an env has a NumPy twin, only sooner."""
     settings = evaluation_settings(recipe.env)
-    twin = cache(lambda: rows_of(settings))  # looked for when there is something to evaluate
+    twin = cache(lambda: find_numpy_twin(settings))  # looked for when there is something to evaluate
 
-    def make(n_envs: int, seed: int) -> GymnasiumEngine | RowsEngine:
+    def make(n_envs: int, seed: int) -> GymnasiumEngine | NumpyEngine:
         if factory is not None:
             raise UserError("an env given as a Python object cannot be evaluated on the side: give its id or its class")
         import_all(recipe.imports)
         found = twin()
         if found is not None:
-            return RowsEngine(found[0], settings, found[1], n_envs, seed)
+            return NumpyEngine(found[0], settings, found[1], n_envs, seed)
         return GymnasiumEngine(settings, n_envs, seed, evaluation=True)
 
     return make
 
 
-def env_description(settings: EnvSettings, stacks: Stacks, limit: int) -> dict[str, Any]:
+def env_description(settings: EnvSettings, stacks: WrapperStacks, limit: int) -> dict[str, Any]:
     """The resolved env stacks of training and evaluation, for the manifest."""
     facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
     evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}

@@ -12,7 +12,7 @@ from gymnasium import spaces as gym
 from gymlab.core.errors import UserError
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Masked, Spaces, Tree
-from gymlab.envs.buffers import leaf_dtype, leaf_shape, leaves
+from gymlab.envs.step_buffer import leaf_dtype, leaf_shape, leaves
 from gymlab.networks.distributions import to_env_action
 from gymlab.training.agent import Agent
 from gymlab.training.state import Policy

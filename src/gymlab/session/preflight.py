@@ -9,8 +9,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from gymlab.envs.check import ignores_seed
 from gymlab.envs.registry import find_spec
-from gymlab.envs.seed_check import copies
 from gymlab.envs.wrappers import WRAPPERS
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
@@ -28,7 +28,7 @@ def are_copies(recipe: Recipe) -> bool:
             told = path.read_text(encoding="utf-8")
             if told in ("0", "1"):
                 return told == "1"
-    found = copies(recipe.env, recipe.imports)
+    found = ignores_seed(recipe.env, recipe.imports)
     if path is not None:
         with suppress(OSError):  # a cache that cannot be written only costs time
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
-from gymlab.envs.registration import foreign_registration
+from gymlab.envs.registry import foreign_registration_json
 from gymlab.features.console import first_line
 from gymlab.features.logfile import LogFile
 from gymlab.features.machine_metrics import Measure
@@ -158,7 +158,7 @@ class Session:
             "notes": list(options.notes),
             "full_budget": options.full_budget,
             "forked_from": options.forked_from,
-            "registered": foreign_registration(recipe.env.id),
+            "registered": foreign_registration_json(recipe.env.id),
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})

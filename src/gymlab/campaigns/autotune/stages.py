@@ -31,7 +31,7 @@ from gymlab.campaigns.sweep.runner import Driver
 from gymlab.campaigns.sweep.store import open_ledger
 from gymlab.campaigns.sweep.trial import Row
 from gymlab.core.errors import RunError
-from gymlab.envs.registration import registration
+from gymlab.envs.registry import registration_json
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.write import dump_recipe
@@ -140,7 +140,7 @@ class Stages:
                         f"pace-{number}",
                         number,
                         text,
-                        registration(recipe.env.id),
+                        registration_json(recipe.env.id),
                         full_budget=True,
                     )
                 )

@@ -10,7 +10,7 @@ from gymlab.campaigns.executors.protocol import RunEnd, RunFailed, RunFinished, 
 from gymlab.campaigns.executors.reporter import Reporter
 from gymlab.campaigns.run_spec import RunSpec
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.envs.registration import register
+from gymlab.envs.registry import register_from_json
 from gymlab.recipes.resolve import read_run_text
 from gymlab.runs.selection import select_checkpoint
 from gymlab.session import start
@@ -57,7 +57,7 @@ def train_spec(spec: RunSpec, reporter: Reporter, make: Make, cores: tuple[int, 
             evaluator_cores=cores,
         )
         return start.resume(spec.paths, how, watchers=[reporter, pause], announce=announce, make=make)
-    register(spec.registered)
+    register_from_json(spec.registered)
     options = Options(
         spec.seed,
         spec.run_id,

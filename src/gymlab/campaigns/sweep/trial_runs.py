@@ -12,7 +12,7 @@ from gymlab.campaigns.executors.pause_at_rung import AT_RUNG, RULED_OUT
 from gymlab.campaigns.run_spec import RunSpec
 from gymlab.campaigns.sweep.plan import Plan
 from gymlab.campaigns.sweep.trial import Row
-from gymlab.envs.registration import registration
+from gymlab.envs.registry import registration_json
 from gymlab.recipes.keys import read_settings
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
@@ -94,7 +94,7 @@ class Tasks:
         self._plan = plan
         self._command = command
         self._base = plan.base()
-        self._registered = registration(self._base.env.id)
+        self._registered = registration_json(self._base.env.id)
         self._recipes: dict[tuple[str, ...], Recipe] = {}
 
     def recipe(self, row: Row) -> Recipe:

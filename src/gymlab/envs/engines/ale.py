@@ -14,13 +14,13 @@ from gymnasium import spaces
 from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.buffers import Buffers
 from gymlab.envs.games.atari.console import DEFAULT_FRAMESKIP, parse
 from gymlab.envs.games.atari.pictures import PictureSettings
 from gymlab.envs.make import import_all, split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import StepBuffer
 from gymlab.envs.wrappers import arguments, load_wrapper
 
 _KNOWN = frozenset(
@@ -69,7 +69,7 @@ class AleEngine:
         self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
         actions = spaces.Discrete(int(self._env.single_action_space.n))
         self.spaces = Spaces(_seen(self.pictures), actions, False, limit)
-        self._buffers = Buffers(self.spaces, n_envs)
+        self._buffers = StepBuffer(self.spaces, n_envs)
         self.history = History(self._buffers, actions, limit)
         self._loses_lives = self.pictures.episodic_life and not evaluation
         self._lives = np.zeros(n_envs, np.int32)
@@ -111,8 +111,8 @@ class AleEngine:
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
         """Replay every env's actions from its episode's seed. They move as one, so short episodes are begun late."""
-        check_whole(snapshot)
-        problem = misfit(snapshot, self.n_envs, self.spaces.action, restorable=True)
+        check_fields(snapshot)
+        problem = incompatibility(snapshot, self.n_envs, self.spaces.action, restorable=True)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
         elapsed = snapshot["elapsed"]

@@ -18,11 +18,11 @@ from gymnasium import spaces
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.buffers import Buffers
 from gymlab.envs.make import import_all, make_bare, split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import StepBuffer
 
 EXTRA = "engine: envpool needs an extra package: pip install 'gymlab[envpool]'"
 _NO_LIMIT = 2**31 - 1  # EnvPool says "truncated" where an env reached its goal at the last step: the limit is ours
@@ -104,7 +104,7 @@ class EnvPoolEngine:
         self.spaces = Spaces(env.observation_space, env.action_space, False, time_limit(settings))
         self._open(0)
         _check_alike(self._id, self._pool, self.spaces)
-        self._buffers = Buffers(self.spaces, n_envs)
+        self._buffers = StepBuffer(self.spaces, n_envs)
         self.history = History(self._buffers, self.spaces.action, self.spaces.max_episode_steps)
         numbers = (self._buffers.step.reward, self._buffers.step.successor)
         self._finite = [array.reshape(-1) for array in numbers if array.dtype.kind == "f"]
@@ -146,8 +146,12 @@ class EnvPoolEngine:
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
         """Reset every env as often as it had been, and replay its actions since."""
-        check_whole(snapshot)
-        problem = misfit(snapshot, self.n_envs, self.spaces.action, restorable=True) if self.restorable else self.caveat
+        check_fields(snapshot)
+        problem = (
+            incompatibility(snapshot, self.n_envs, self.spaces.action, restorable=True)
+            if self.restorable
+            else self.caveat
+        )
         if "origin" not in snapshot:
             problem = "the checkpoint's envs were those of another engine: new episodes began"
         if problem:

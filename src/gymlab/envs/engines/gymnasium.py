@@ -7,11 +7,11 @@ from typing import Protocol
 import numpy as np
 
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.errors import Restarts
+from gymlab.envs.engines.sync_vector import Factory, SyncVector
+from gymlab.envs.env_faults import Restarts
 from gymlab.envs.make import import_all
-from gymlab.envs.replay_log import Progress, Restored, Snapshot, check_whole
+from gymlab.envs.replay_log import Progress, Restored, Snapshot, check_fields
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.sync_vector import Factory, Slots
 
 
 class HostEngine(Protocol):
@@ -35,7 +35,7 @@ class HostEngine(Protocol):
 
 
 class GymnasiumEngine:
-    """A HostEngine over one `Slots`. `factory(env index)` gives env objects that are not made from the settings."""
+    """A HostEngine over one `SyncVector`. `factory(env index)` makes envs that are not made from the settings."""
 
     name = "gymnasium"
 
@@ -52,7 +52,7 @@ class GymnasiumEngine:
         import_all(imports)
         self._restarts = Restarts()
         on_fault = self._restarts.add if settings.on_error == "restart" else None
-        self._slots = Slots(settings, range(n_envs), run_seed, evaluation, factory, on_fault)
+        self._slots = SyncVector(settings, range(n_envs), run_seed, evaluation, factory, on_fault)
         self.n_envs = n_envs
         self.spaces = self._slots.spaces
         self.restorable = self._slots.restorable
@@ -76,7 +76,7 @@ class GymnasiumEngine:
         return self._slots.snapshot() | {"restarts": np.array([self._restarts.count])}
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
-        check_whole(snapshot)
+        check_fields(snapshot)
         self._restarts.count = int(snapshot["restarts"][0])
         return self._slots.restore(snapshot, progress)
 

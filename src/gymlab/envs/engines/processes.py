@@ -13,14 +13,23 @@ import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.buffers import Buffers
 from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
 from gymlab.envs.engines.worker_pool import EnvWorkerPool, WorkerLost, cores_now
-from gymlab.envs.errors import Fault, Restarts, Seeds
+from gymlab.envs.env_faults import EpisodeSeeds, Fault, Restarts
 from gymlab.envs.make import import_all, make_bare, split_wrappers
-from gymlab.envs.registration import registration
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_whole, misfit, next_episode, part_of
+from gymlab.envs.registry import registration_json
+from gymlab.envs.replay_log import (
+    History,
+    Progress,
+    Restored,
+    Snapshot,
+    check_fields,
+    incompatibility,
+    next_episode,
+    rows_snapshot,
+)
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import StepBuffer
 
 log = logging.getLogger(__name__)
 _SLOW_SECONDS = 1e-3  # per env step: below this, talking to processes costs more than it saves
@@ -53,7 +62,7 @@ class ProcessEngine:
         import_all(imports)
         self.n_envs = n_envs
         self._settings = settings
-        self._seeds = Seeds(settings.id, run_seed, evaluation)
+        self._seeds = EpisodeSeeds(settings.id, run_seed, evaluation)
         self._timeout = timeout or settings.timeout
         count = min(workers or cores_now(), n_envs)
         edges = [n_envs * k // count for k in range(count + 1)]
@@ -63,7 +72,7 @@ class ProcessEngine:
             "run_seed": run_seed,
             "evaluation": evaluation,
             "imports": imports,
-            "registered": registration(settings.id),
+            "registered": registration_json(settings.id),
         }
         env = make_bare(settings).env  # for its spaces: sending those would take a pickle
         env.close()
@@ -72,8 +81,8 @@ class ProcessEngine:
         self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
         told = self._pool.descriptions[0]
         self.spaces = Spaces(env.observation_space, env.action_space, told["masked"], told["limit"])
-        self._whole = Buffers(self.spaces, n_envs)
-        self._parts = [Buffers(self.spaces, rows.stop - rows.start) for rows in self._ranges]
+        self._whole = StepBuffer(self.spaces, n_envs)
+        self._parts = [StepBuffer(self.spaces, rows.stop - rows.start) for rows in self._ranges]
         self._history = History(self._whole, self.spaces.action, self.spaces.max_episode_steps)
         self._taking: Array | None = None  # the actions of the step that is being taken
 
@@ -123,12 +132,12 @@ class ProcessEngine:
         return self._history.snapshot(slice(None), restorable=True) | {"restarts": np.array([self.restarts])}
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
-        check_whole(snapshot)
+        check_fields(snapshot)
         self._restarts.count = int(snapshot["restarts"][0])
-        problem = misfit(snapshot, self.n_envs, self.spaces.action, self.restorable)
+        problem = incompatibility(snapshot, self.n_envs, self.spaces.action, self.restorable)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
-        parts = [part_of(snapshot, rows) for rows in self._ranges]
+        parts = [rows_snapshot(snapshot, rows) for rows in self._ranges]
         for k, part in enumerate(parts):
             self._pool.send(k, RESTORE + pack(part))
         problems = []
@@ -216,7 +225,7 @@ class ProcessEngine:
         n = rows.stop - rows.start
         began = got.episode != part["episode"]
         stepped = ~began if active is None else ~began & active
-        answer = Buffers(self.spaces, n)
+        answer = StepBuffer(self.spaces, n)
         got.step.fresh.fill(False)
         for row in np.flatnonzero(stepped):
             self._pool.send(k, STEP_SOME + (np.arange(n) == row).tobytes() + actions)
@@ -260,7 +269,7 @@ class ProcessEngine:
             told.append(f"env {env} was {place}")
         return told if len(envs) <= _MOST_TOLD else [*told, f"and {len(envs) - _MOST_TOLD} more"]
 
-    def _receive(self, k: int, into: Buffers, seconds: float) -> None:
+    def _receive(self, k: int, into: StepBuffer, seconds: float) -> None:
         self._pool.receive_into(k, into.block, time.monotonic() + seconds, seconds)
 
 
@@ -274,7 +283,7 @@ def choose_vectorization(
         return "sync", "one env" if n_envs == 1 else "one core"
     try:
         portable(settings)
-        registration(settings.id)
+        registration_json(settings.id)
     except UserError as error:
         return "sync", str(error)
     try:

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gymlab.core.errors import GymlabError
-from gymlab.envs.errors import EnvFault, Fault, Hung
+from gymlab.envs.engines.sync_vector import SyncVector
+from gymlab.envs.env_faults import EnvFault, Fault, Hung
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.sync_vector import Slots
 from gymlab.process.parent_watch import ParentPipe, exit_in_native_code, ignore_signals
 
 # The first byte of a request.
@@ -72,22 +72,22 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
         slots.close()
 
 
-def _build(connection: Connection, task: dict[str, Any]) -> Slots:
+def _build(connection: Connection, task: dict[str, Any]) -> SyncVector:
     from gymlab.envs.make import import_all
-    from gymlab.envs.registration import register
+    from gymlab.envs.registry import register_from_json
 
     import_all(tuple(task["imports"]))
-    register(task["registered"])
+    register_from_json(task["registered"])
     settings = EnvSettings.model_validate(task["settings"])
 
     def send_fault(fault: Fault) -> None:
         connection.send_bytes(json_message(fault=fault._asdict()))
 
     on_fault = send_fault if settings.on_error == "restart" else None
-    return Slots(settings, range(*task["indices"]), task["run_seed"], task["evaluation"], on_fault=on_fault)
+    return SyncVector(settings, range(*task["indices"]), task["run_seed"], task["evaluation"], on_fault=on_fault)
 
 
-def _step(slots: Slots, kind: bytes, body: bytes) -> None:
+def _step(slots: SyncVector, kind: bytes, body: bytes) -> None:
     n = len(slots.envs)
     action = slots.spaces.action
     flags = n if kind == STEP_SOME else 0
@@ -95,7 +95,7 @@ def _step(slots: Slots, kind: bytes, body: bytes) -> None:
     slots.step(np.frombuffer(body, action.dtype, offset=flags).reshape(n, *action.shape), active)
 
 
-def _restore(connection: Connection, slots: Slots, body: bytes) -> None:
+def _restore(connection: Connection, slots: SyncVector, body: bytes) -> None:
     def report(done: int, total: int) -> None:
         connection.send_bytes(json_message(done=done, total=total))
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.types import Array
+from gymlab.envs.engines.sync_vector import OnFault
 from gymlab.envs.engines.worker import CLOSE, INTERRUPT
-from gymlab.envs.errors import Fault
-from gymlab.envs.sync_vector import OnFault
+from gymlab.envs.env_faults import Fault
 from gymlab.process.child import Child, module_command
 from gymlab.process.environ import child_environ
 

@@ -21,8 +21,8 @@ from pydantic import Field
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
-from gymlab.envs.array_images import brightness, shrink
 from gymlab.envs.games.atari.console import parse
+from gymlab.envs.image_ops import brightness, shrink
 from gymlab.process.child import Child
 
 PACKAGE = "vizdoom.gymnasium_wrapper"

@@ -17,7 +17,7 @@ POLE_MASS_LENGTH = POLE_MASS * HALF_LENGTH
 
 
 @dataclass(frozen=True)
-class CartPoleRows:
+class CartPoleNumpy:
     """States are (4, N): position, velocity, angle, angular velocity."""
 
     sutton_barto_reward: bool = False

@@ -37,7 +37,7 @@ class JaxEnv(Protocol):
         """Which actions are legal, (N, A) bool; None where the env gives no masks."""
 
 
-class RowsEnv(Protocol):
+class NumpyEnv(Protocol):
     """A NumPy twin of an env without chance after its reset: equal to it bit for bit, on the state of many at once.
 
     Arrays of a state have the env as their last axis.

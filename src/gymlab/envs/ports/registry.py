@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from gymlab.envs.ports.port import JaxEnv, RowsEnv
+    from gymlab.envs.ports.port import JaxEnv, NumpyEnv
 
 DEFAULT_EPISODE_STEPS = 1000  # for envs registered without a time limit
 _NUMBER = (int, float)
@@ -29,7 +29,7 @@ _CARTPOLE = Port(
     f"{_CLASSIC}.cartpole:CartPoleEnv",
     "cartpole:CartPole",
     {"sutton_barto_reward": bool},
-    "cartpole_numpy:CartPoleRows",
+    "cartpole_numpy:CartPoleNumpy",
 )
 _LAKE = Port(
     f"{_TOY}.frozen_lake:FrozenLakeEnv",
@@ -82,7 +82,7 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
     return _build(port, env_id, kwargs, max_episode_steps or registered or DEFAULT_EPISODE_STEPS)
 
 
-def find_rows(env_id: str, kwargs: dict[str, Any]) -> RowsEnv | None:
+def find_numpy_port(env_id: str, kwargs: dict[str, Any]) -> NumpyEnv | None:
     """The NumPy twin of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
     found = _fitting(env_id, kwargs)
     if isinstance(found, str) or not found[0].rows:

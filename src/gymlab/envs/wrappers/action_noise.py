@@ -12,11 +12,11 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.array_random import normal, uniform
-from gymlab.envs.transform import Plain
+from gymlab.envs.random_ops import normal, uniform
+from gymlab.envs.transform import BaseTransform
 
 
-class ActionNoise(Plain):
+class ActionNoise(BaseTransform):
     """A discrete action is replaced by one drawn from all legal ones; a continuous one is shifted and kept in bounds.
 
     The policy's own action is what is stored and learnt from.

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number, parse_number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import add_part
-from gymlab.envs.transform import Plain
+from gymlab.envs.reward_shaping import add_part
+from gymlab.envs.transform import BaseTransform
 
 
 def _parse(raw: Any) -> Any:
@@ -26,7 +26,7 @@ def _parse(raw: Any) -> Any:
     return value
 
 
-class ClipReward(Plain):
+class ClipReward(BaseTransform):
     """Changes `train_reward` only; where it has named parts, what was cut off becomes the part `clipped`."""
 
     adds: ClassVar[tuple[str, ...]] = ("clipped",)

@@ -13,13 +13,13 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import add_part
-from gymlab.envs.transform import Plain, bare, begins
+from gymlab.envs.reward_shaping import add_part
+from gymlab.envs.transform import BaseTransform, first_rows, unmasked
 
 _MOST_CELLS = 10**7
 
 
-class CountBonus(Plain):
+class CountBonus(BaseTransform):
     """Pays scale / sqrt(visits) for the state reached: the part `count` of the training reward.
 
     States are the cells of a grid over the observation's bounds, or the values of a Discrete one. Visits are counted
@@ -60,8 +60,8 @@ class CountBonus(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        cell = self._cell(bare(step.successor))
-        visited = ~begins(step)
+        cell = self._cell(unmasked(step.successor))
+        visited = ~first_rows(step)
         if xp is np:
             counts = (state + np.bincount(cell[visited], minlength=self._cells)).astype(np.int32)
         else:

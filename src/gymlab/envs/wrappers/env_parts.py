@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import ENV
-from gymlab.envs.transform import bare, seen
+from gymlab.envs.reward_shaping import ENV
+from gymlab.envs.transform import map_observations, unmasked
 
 _ENTRY = "reward parts"
 
@@ -60,7 +60,7 @@ class TakeParts:
         return ()
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        paid = bare(step.successor)[_ENTRY]
+        paid = unmasked(step.successor)[_ENTRY]
         parts = {name: paid[:, index] for index, name in enumerate(self.adds)}
         rest = step.train_reward - paid.sum(axis=1)
-        return state, seen(step, lambda obs: obs["obs"])._replace(components={ENV: rest, **parts})
+        return state, map_observations(step, lambda obs: obs["obs"])._replace(components={ENV: rest, **parts})

@@ -10,25 +10,25 @@ from pydantic import PrivateAttr
 
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.array_numbers import leaf_spaces, leaf_values, number_space, numbers
-from gymlab.envs.transform import Plain, seen
+from gymlab.envs.observation_spaces import leaf_spaces, leaf_values, to_vector, vector_space
+from gymlab.envs.transform import BaseTransform, map_observations
 
 
-class Flatten(Plain):
+class Flatten(BaseTransform):
     """Entries in the order of the space; choices one-hot, bytes scaled to [0, 1]."""
 
     _before: Any = PrivateAttr(default=None)
 
     def space(self, space: Any) -> spaces.Box:
         self._before = space
-        parts = [number_space(leaf) for leaf in leaf_spaces(space)]
+        parts = [vector_space(leaf) for leaf in leaf_spaces(space)]
         low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high"))
         return spaces.Box(low, high, dtype=np.float32)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        return state, seen(step, self._flat)
+        return state, map_observations(step, self._flat)
 
     def _flat(self, obs: Tree) -> Array:
         pairs = zip(leaf_spaces(self._before), leaf_values(self._before, obs), strict=True)
-        parts = [numbers(leaf, value) for leaf, value in pairs]
+        parts = [to_vector(leaf, value) for leaf, value in pairs]
         return namespace(parts[0]).concatenate(parts, -1)

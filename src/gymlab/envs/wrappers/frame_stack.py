@@ -12,10 +12,10 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.transform import Plain, bare, begins, inside
+from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked, unmasked
 
 
-class FrameStack(Plain):
+class FrameStack(BaseTransform):
     """Vectors (d,) become (k*d,); images (H, W) become (H, W, k) and (H, W, C) become (H, W, k*C): channels last.
 
     An episode's first observation is repeated k times, and nothing of the episode before is left in it.
@@ -42,16 +42,16 @@ class FrameStack(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        obs = bare(step.obs)
-        successor = bare(step.successor)
+        obs = unmasked(step.obs)
+        successor = unmasked(step.successor)
         moved = xp.concatenate([state[:, 1:], successor[:, None]], axis=1)
         begun = xp.repeat(obs[:, None], self.k, axis=1)
         now = where_rows(step.fresh, begun, moved)
         # Before a first step there is no episode whose last stack could be shown.
-        last = where_rows(begins(step), begun, moved)
+        last = where_rows(first_rows(step), begun, moved)
         return now, step._replace(
-            obs=inside(step.obs, lambda _: self._flat(now)),
-            successor=inside(step.successor, lambda _: self._flat(last)),
+            obs=map_unmasked(step.obs, lambda _: self._flat(now)),
+            successor=map_unmasked(step.successor, lambda _: self._flat(last)),
         )
 
     def _flat(self, frames: Array) -> Array:

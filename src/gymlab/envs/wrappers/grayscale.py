@@ -9,11 +9,11 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.array_images import brightness
-from gymlab.envs.transform import Plain, seen
+from gymlab.envs.image_ops import brightness
+from gymlab.envs.transform import BaseTransform, map_observations
 
 
-class Grayscale(Plain):
+class Grayscale(BaseTransform):
     """(H, W, 3) bytes -> (H, W) bytes."""
 
     def space(self, space: Any) -> spaces.Box:
@@ -22,4 +22,4 @@ class Grayscale(Plain):
         return spaces.Box(0, 255, space.shape[:2], np.uint8)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        return state, seen(step, brightness)
+        return state, map_observations(step, brightness)

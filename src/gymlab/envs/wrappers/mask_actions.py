@@ -12,10 +12,10 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.transform import Plain
+from gymlab.envs.transform import BaseTransform
 
 
-class MaskActions(Plain):
+class MaskActions(BaseTransform):
     """The network keeps an output for them, so that a later stage can allow them; remap_actions leaves them out.
 
     They count as illegal besides what the env itself masks. Where that would leave nothing, the env's mask rules.

@@ -12,12 +12,12 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.array_numbers import leaf_spaces, map_leaves
-from gymlab.envs.array_random import normal
-from gymlab.envs.transform import Plain, bare, begins, inside
+from gymlab.envs.observation_spaces import leaf_spaces, map_leaves
+from gymlab.envs.random_ops import normal
+from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked, unmasked
 
 
-class ObservationNoise(Plain):
+class ObservationNoise(BaseTransform):
     """Numbers (Box) get noise, choices do not. Whole numbers, as of pictures, are rounded and stay in their bounds.
 
     The space keeps its bounds, so that training and evaluation see the same one: noise may lead a little outside.
@@ -40,17 +40,17 @@ class ObservationNoise(Plain):
         return space
 
     def apply(self, state: Tree, step: VecStep, key: Array | None) -> tuple[Tree, VecStep]:
-        last = self._noisy(bare(step.successor), key, 0)
-        new = self._noisy(bare(step.obs), key, 1)
+        last = self._noisy(unmasked(step.successor), key, 0)
+        new = self._noisy(unmasked(step.obs), key, 1)
 
         def either(mask: Array) -> Tree:
             return map_leaves(self._space, lambda _, yes, no: where_rows(mask, yes, no), new, last)
 
         # One observation has one noise: `obs` and `successor` differ only where an episode ended.
         obs = either(step.fresh)
-        successor = either(begins(step))
+        successor = either(first_rows(step))
         return state, step._replace(
-            obs=inside(step.obs, lambda _: obs), successor=inside(step.successor, lambda _: successor)
+            obs=map_unmasked(step.obs, lambda _: obs), successor=map_unmasked(step.successor, lambda _: successor)
         )
 
     def _noisy(self, obs: Tree, key: Array | None, stream: int) -> Tree:

@@ -8,24 +8,24 @@ from pydantic import PrivateAttr
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.array_numbers import is_choice, leaf_spaces, map_leaves, map_spaces, number_space, numbers
-from gymlab.envs.transform import Plain, seen
+from gymlab.envs.observation_spaces import is_categorical, leaf_spaces, map_leaves, map_spaces, to_vector, vector_space
+from gymlab.envs.transform import BaseTransform, map_observations
 
 
-class OneHot(Plain):
+class OneHot(BaseTransform):
     """The policy's network encodes choices so by itself: this is for wrappers that need numbers, as frame_stack."""
 
     _before: Any = PrivateAttr(default=None)
 
     def space(self, space: Any) -> Any:
-        if not any(map(is_choice, leaf_spaces(space))):
+        if not any(map(is_categorical, leaf_spaces(space))):
             raise UserError(f"one_hot needs choices (Discrete, MultiDiscrete or MultiBinary) in the space, got {space}")
         self._before = space
-        return map_spaces(space, lambda leaf: number_space(leaf) if is_choice(leaf) else leaf)
+        return map_spaces(space, lambda leaf: vector_space(leaf) if is_categorical(leaf) else leaf)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        return state, seen(step, lambda obs: map_leaves(self._before, _hot, obs))
+        return state, map_observations(step, lambda obs: map_leaves(self._before, _hot, obs))
 
 
 def _hot(leaf: Any, value: Array) -> Array:
-    return numbers(leaf, value) if is_choice(leaf) else value
+    return to_vector(leaf, value) if is_categorical(leaf) else value

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from gymlab.core.types import Array
-from gymlab.envs.array_images import brightness, shrink
+from gymlab.envs.image_ops import brightness, shrink
 
 
 class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

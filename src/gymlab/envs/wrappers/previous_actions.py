@@ -11,13 +11,13 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.types import Array, Spaces, Tree, VecStep
-from gymlab.envs.array_numbers import beside, is_vector, number_space, numbers, put_beside
-from gymlab.envs.transform import Plain, begins, inside
+from gymlab.envs.observation_spaces import append_numbers, append_space, is_vector, to_vector, vector_space
+from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked
 
 NAME = "previous_actions"
 
 
-class PreviousActions(Plain):
+class PreviousActions(BaseTransform):
     """Oldest first, at the end of a vector or as the entry `previous_actions` of a Dict; zeros before an episode.
 
     Choices are one-hot. The actions are those that arrive here: of the policy, unless an outer wrapper changes them.
@@ -34,22 +34,22 @@ class PreviousActions(Plain):
     def spaces(self, given: Spaces) -> Spaces:
         self._action = given.action
         self._vector = is_vector(given.observation)
-        one = number_space(given.action)
+        one = vector_space(given.action)
         # Zeros stand for no action, so they must lie inside.
         low, high = np.minimum(one.low, 0), np.maximum(one.high, 0)
         if self.rewards:
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
         held = spaces.Box(np.tile(low, self.k).astype(np.float32), np.tile(high, self.k).astype(np.float32))
-        return given._replace(observation=beside(given.observation, NAME, held))
+        return given._replace(observation=append_space(given.observation, NAME, held))
 
     def init(self, n: int) -> Tree:
         assert self._action is not None, "spaces() comes before init()"
-        width = number_space(self._action).shape[0] + self.rewards
+        width = vector_space(self._action).shape[0] + self.rewards
         return np.zeros((n, self.k, width), np.float32)
 
     def act(self, state: Tree, action: Array, key: Array | None = None) -> tuple[Tree, Array]:  # noqa: ARG002
         xp = namespace(action)
-        taken = numbers(self._action, action)
+        taken = to_vector(self._action, action)
         if self.rewards:
             taken = xp.concatenate([taken, xp.zeros((len(taken), 1), np.float32)], -1)
         return xp.concatenate([state[:, 1:], taken[:, None]], axis=1), action
@@ -60,11 +60,11 @@ class PreviousActions(Plain):
             paid = xp.concatenate([state[:, -1, :-1], step.reward[:, None]], -1)
             state = xp.concatenate([state[:, :-1], paid[:, None]], axis=1)
         none = xp.zeros_like(state)
-        last = where_rows(begins(step), none, state)
+        last = where_rows(first_rows(step), none, state)
         now = where_rows(step.fresh, none, state)
 
         def tell(obs: Tree, held: Array) -> Any:
             flat = held.reshape(held.shape[0], -1)
-            return inside(obs, lambda inner: put_beside(inner, NAME, flat, vector=self._vector))
+            return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, flat, vector=self._vector))
 
         return now, step._replace(obs=tell(step.obs, now), successor=tell(step.successor, last))

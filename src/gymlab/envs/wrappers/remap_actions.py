@@ -11,10 +11,10 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
-from gymlab.envs.transform import Plain
+from gymlab.envs.transform import BaseTransform
 
 
-class RemapActions(Plain):
+class RemapActions(BaseTransform):
     """Fewer, reordered or, for continuous envs, a few fixed actions: `remap_actions: [[-1], [0], [1]]`.
 
     The policy's actions are 0, 1, ... in the order of the list; labels (`env.actions`) are of these.

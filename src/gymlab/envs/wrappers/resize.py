@@ -12,14 +12,14 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.array_images import shrink
-from gymlab.envs.transform import Plain, seen
+from gymlab.envs.image_ops import shrink
+from gymlab.envs.transform import BaseTransform, map_observations
 
 Side = Annotated[Count, Field(ge=1, le=4096)]
 Size = Annotated[tuple[Side, Side], BeforeValidator(lambda raw: raw if isinstance(raw, list | tuple) else (raw, raw))]
 
 
-class Resize(Plain):
+class Resize(BaseTransform):
     """Grey (H, W) or colour (H, W, C) bytes."""
 
     to: Size
@@ -31,7 +31,7 @@ class Resize(Plain):
         return spaces.Box(0, 255, (*self.to, *space.shape[2:]), np.uint8)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        return state, seen(step, self._resized)
+        return state, map_observations(step, self._resized)
 
     def _resized(self, pictures: Array) -> Array:
         if pictures.ndim == 3:

@@ -9,11 +9,11 @@ from pydantic import model_validator
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import ENV
-from gymlab.envs.transform import Plain
+from gymlab.envs.reward_shaping import ENV
+from gymlab.envs.transform import BaseTransform
 
 
-class RewardWeights(Plain):
+class RewardWeights(BaseTransform):
     """Multiplies the parts that the wrappers before it gave; those it does not name count once.
 
     `env` is what the env itself pays. The training reward is the sum of the weighted parts.

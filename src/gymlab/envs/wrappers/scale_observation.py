@@ -11,10 +11,10 @@ from pydantic import PrivateAttr, model_validator
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.transform import Plain, seen
+from gymlab.envs.transform import BaseTransform, map_observations
 
 
-class ScaleObservation(Plain):
+class ScaleObservation(BaseTransform):
     """Needs a Box. Components without two finite bounds stay as they are, in the space too."""
 
     to: tuple[Number, Number] = (-1.0, 1.0)
@@ -46,4 +46,4 @@ class ScaleObservation(Plain):
         return spaces.Box(low, high, dtype=np.float32)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
-        return state, seen(step, lambda obs: obs.astype(np.float32) * self._factor + self._offset)
+        return state, map_observations(step, lambda obs: obs.astype(np.float32) * self._factor + self._offset)

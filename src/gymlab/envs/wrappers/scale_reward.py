@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gymlab.core.clock import Number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.transform import Plain
+from gymlab.envs.transform import BaseTransform
 
 
-class ScaleReward(Plain):
+class ScaleReward(BaseTransform):
     """Multiplies `train_reward` and its components."""
 
     factor: Number

@@ -10,13 +10,13 @@ from pydantic import PrivateAttr
 
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array, Spaces, Tree, VecStep
-from gymlab.envs.array_numbers import beside, is_vector, put_beside
-from gymlab.envs.transform import Plain, begins, inside
+from gymlab.envs.observation_spaces import append_numbers, append_space, is_vector
+from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked
 
 NAME = "time"
 
 
-class TimeAware(Plain):
+class TimeAware(BaseTransform):
     """One more number at the end of a vector, or the entry `time` of a Dict. It counts the agent's own steps."""
 
     _vector: bool = PrivateAttr(default=False)
@@ -26,18 +26,18 @@ class TimeAware(Plain):
         self._vector = is_vector(given.observation)
         self._limit = given.max_episode_steps
         share = spaces.Box(0.0, 1.0, (1,), np.float32)
-        return given._replace(observation=beside(given.observation, NAME, share))
+        return given._replace(observation=append_space(given.observation, NAME, share))
 
     def init(self, n: int) -> Tree:
         return np.zeros(n, np.int32)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        elapsed = xp.where(begins(step), 0, state + 1)
+        elapsed = xp.where(first_rows(step), 0, state + 1)
         now = xp.where(step.fresh, 0, elapsed)
 
         def tell(obs: Tree, count: Array) -> Any:
             share = (count.astype(np.float32) / np.float32(self._limit))[:, None]
-            return inside(obs, lambda inner: put_beside(inner, NAME, share, vector=self._vector))
+            return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, share, vector=self._vector))
 
         return now, step._replace(obs=tell(step.obs, now), successor=tell(step.successor, elapsed))

@@ -9,11 +9,11 @@ from pydantic import Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import add_part
-from gymlab.envs.transform import Plain, begins
+from gymlab.envs.reward_shaping import add_part
+from gymlab.envs.transform import BaseTransform, first_rows
 
 
-class TimePenalty(Plain):
+class TimePenalty(BaseTransform):
     """The part `time` of the training reward."""
 
     adds: ClassVar[tuple[str, ...]] = ("time",)
@@ -23,4 +23,4 @@ class TimePenalty(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        return state, add_part(step, "time", xp.where(begins(step), 0.0, -self.cost).astype(xp.float32))
+        return state, add_part(step, "time", xp.where(first_rows(step), 0.0, -self.cost).astype(xp.float32))

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from gymlab.core.errors import UserError
-from gymlab.envs.registration import registration
+from gymlab.envs.registry import registration_json
 from gymlab.features.evaluate_async import Answer, Goal, Question
 from gymlab.process.child import Child, start_worker
 from gymlab.recipes.schema import Recipe
@@ -99,7 +99,7 @@ class ExaminerProcess:
     def _start(self) -> Child:
         opening = {
             "recipe": dump_recipe(self._recipe),
-            "registered": registration(self._recipe.env.id),
+            "registered": registration_json(self._recipe.env.id),
             "nice": NICE,
             "goal": {"eval_return": self._goal.eval_return, "solved_by": self._goal.solved_by},
             "cores": self._cores,

@@ -33,7 +33,7 @@ def main() -> None:
 
 def _answer(opening: dict[str, Any], questions: queue.Queue[str], parent: ParentPipe) -> None:
     from gymlab.envs.make import import_all
-    from gymlab.envs.registration import register
+    from gymlab.envs.registry import register_from_json
     from gymlab.features.evaluate_async import Goal
     from gymlab.recipes.resolve import read_run_text
     from gymlab.session.evaluator.parts import open_scorer
@@ -42,7 +42,7 @@ def _answer(opening: dict[str, Any], questions: queue.Queue[str], parent: Parent
     recipe = read_run_text(opening["recipe"])
     goal = Goal(**opening["goal"])
     import_all(recipe.imports)
-    register(opening["registered"])
+    register_from_json(opening["registered"])
     scorer = open_scorer(recipe)
     blank = scorer.blank()
     while True:

@@ -22,7 +22,7 @@ class BadObservation(Exception):
     """An observation that is not what the env's space promises."""
 
 
-class Buffers:
+class StepBuffer:
     """`step` is one VecStep over reused arrays, `episode` the index of each env's episode.
 
     `block` holds the bytes of both behind an empty header.
@@ -83,7 +83,7 @@ class Buffers:
             np.copyto(successor, obs)
         return self.step
 
-    def cut(self, row: int, last: Buffers, its_row: int) -> None:
+    def cut(self, row: int, last: StepBuffer, its_row: int) -> None:
         """Make a transition that went wrong one that was cut: paid nothing, its successor the last good observation."""
         for successor, obs in zip(self.successor_leaves, last.obs_leaves, strict=True):
             successor[row] = obs[its_row]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gymlab.core.errors import RunError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array
-from gymlab.envs.buffers import BadObservation
+from gymlab.envs.step_buffer import BadObservation
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Place(NamedTuple):
         return f"in episode {self.episode} (seed {self.seed}) {at}"
 
 
-class Seeds(NamedTuple):
+class EpisodeSeeds(NamedTuple):
     """Which seed each episode of each env has."""
 
     name: str
@@ -70,7 +70,7 @@ class Seeds(NamedTuple):
         return told if action is None else told._replace(step=int(elapsed) + 1, action=action.tolist())
 
 
-def describe(place: Place, error: BaseException, ours: str) -> Fault:
+def describe_fault(place: Place, error: BaseException, ours: str) -> Fault:
     """An env's fault with the traceback from inside; frames of the file `ours` that lead there are left out."""
     if isinstance(error, BadObservation):
         kind = re.split(r"[:(\[]", str(error), maxsplit=1)[0]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
-from gymlab.envs.engines.numpy_cartpole import RowsEngine, rows_of
+from gymlab.envs.engines.numpy import NumpyEngine, find_numpy_twin
 from gymlab.envs.ports import cartpole_numpy
 from gymlab.envs.settings import EnvSettings
 from gymlab.recipes.resolve import resolve
@@ -28,10 +28,10 @@ def balancing(obs, random):
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_is_the_envs_own(name, n):
     settings, random, ended = CASES[name], np.random.default_rng(0), 0
-    found = rows_of(settings)
+    found = find_numpy_twin(settings)
     assert found is not None
     with GymnasiumEngine(settings, n, 7, evaluation=True) as envs:
-        twin = RowsEngine(found[0], settings, found[1], n, 7)
+        twin = NumpyEngine(found[0], settings, found[1], n, 7)
         assert twin.spaces == envs.spaces
         theirs, ours = envs.reset(), twin.reset()
         for _ in range(700):
@@ -55,7 +55,7 @@ def test_every_step_is_the_envs_own(name, n):
     ids=lambda settings: f"{settings.id} {settings.kwargs} {len(settings.wrappers)}",
 )
 def test_what_has_no_twin_is_stepped_itself(settings):
-    assert rows_of(settings) is None
+    assert find_numpy_twin(settings) is None
 
 
 def test_an_id_that_means_something_else_has_no_twin(monkeypatch):
@@ -66,12 +66,12 @@ def test_an_id_that_means_something_else_has_no_twin(monkeypatch):
 
     spec = gymnasium.spec("CartPole-v1")
     monkeypatch.setitem(gymnasium.registry, "CartPole-v1", type(spec)("CartPole-v1", Mine, max_episode_steps=500))
-    assert rows_of(EnvSettings(id="CartPole-v1")) is None
+    assert find_numpy_twin(EnvSettings(id="CartPole-v1")) is None
 
 
 def test_a_twin_that_differs_in_the_last_bit_is_not_used(monkeypatch, caplog):
     monkeypatch.setattr(cartpole_numpy, "GRAVITY", np.nextafter(9.8, 10))
-    assert rows_of(EnvSettings(id="CartPole-v1")) is None
+    assert find_numpy_twin(EnvSettings(id="CartPole-v1")) is None
     assert "differs" in caplog.text
 
 
@@ -80,7 +80,7 @@ def test_a_policy_scores_the_same_either_way(monkeypatch):
     scores = []
     for twin in (True, False):
         if not twin:
-            monkeypatch.setattr("gymlab.session.choose_engine.rows_of", lambda _: None)
+            monkeypatch.setattr("gymlab.session.choose_engine.find_numpy_twin", lambda _: None)
         parts = build(resolve("CartPole-v1:ppo", tiny).recipe, 0)
         policy = parts.agent.policy(parts.program.start(0))
         scores.append(parts.evaluator.evaluate(policy, episodes=10, seed=3, max_envs=4))

@@ -13,12 +13,12 @@ import numpy as np
 
 from gymlab.core.errors import GymlabError
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.buffers import BadObservation, Buffers, Put, check_supported, checked_writer, writer
-from gymlab.envs.errors import EnvFault, Fault, Hung, Seeds, describe
-from gymlab.envs.make import DEFAULT_TIME_LIMIT, Bare, Env, limit_inside, make_bare
+from gymlab.envs.env_faults import EnvFault, EpisodeSeeds, Fault, Hung, describe_fault
+from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, Env, limit_inside, make_bare
 from gymlab.envs.registry import FRESH_PER_EPISODE, resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, misfit, next_episode
+from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import BadObservation, Put, StepBuffer, check_supported, checked_writer, writer
 
 Factory = Callable[[int], Env]  # env index -> env object
 OnFault = Callable[[Fault], None]  # told of an env that is about to be restarted; may raise to stop the run
@@ -27,7 +27,7 @@ _REPORT_SECONDS = 0.2
 _RESETS = 3  # resets of one env that may fail in a row
 
 
-class Slots:
+class SyncVector:
     """Envs `indices` of a run. `step` and `reset` return one VecStep whose arrays the next call overwrites.
 
     With `on_fault` an env that fails is made anew in its next episode; without, the first fault ends the run.
@@ -44,7 +44,7 @@ class Slots:
     ) -> None:
         self._settings = settings
         self._indices = indices
-        self._seeds = Seeds(settings.id, run_seed, evaluation)
+        self._seeds = EpisodeSeeds(settings.id, run_seed, evaluation)
         self._factory = factory
         self._on_fault = on_fault
         self.restorable = factory is None
@@ -69,7 +69,7 @@ class Slots:
         self._allocate(n)
 
     def _allocate(self, n: int) -> None:
-        self.buffers = Buffers(self.spaces, n)
+        self.buffers = StepBuffer(self.spaces, n)
         self.history = History(self.buffers, self.spaces.action, self.spaces.max_episode_steps)
         step = self.buffers.step
         space = self.spaces.observation
@@ -147,7 +147,7 @@ class Slots:
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
         """Rebuild every env from its episode's seed and its actions; where that fails, begin a new episode instead."""
-        problem = misfit(snapshot, len(self._everyone), self.spaces.action, self.restorable)
+        problem = incompatibility(snapshot, len(self._everyone), self.spaces.action, self.restorable)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
         self._begun = None
@@ -185,13 +185,13 @@ class Slots:
         self.envs = []
         self._steps = []
 
-    def _make(self, row: int) -> Bare:
+    def _make(self, row: int) -> BareEnv:
         if self._factory is None:
             return make_bare(self._settings)
         env = self._factory(self._indices[row])
         inside = limit_inside(env)
         wanted = self._settings.max_episode_steps
-        return Bare(env, wanted or inside or DEFAULT_TIME_LIMIT, cuts_itself=wanted is None and inside is not None)
+        return BareEnv(env, wanted or inside or DEFAULT_TIME_LIMIT, cuts_itself=wanted is None and inside is not None)
 
     def _replace(self, row: int) -> None:
         if self._factory is not None or not self._used[row]:
@@ -288,4 +288,4 @@ class Slots:
 
     def _fault(self, row: int, episode: int, action: Array | None, error: BaseException) -> Fault:
         elapsed = 0 if action is None else self.history.elapsed[row]
-        return describe(self._seeds.place(self._indices[row], episode, elapsed, action), error, __file__)
+        return describe_fault(self._seeds.place(self._indices[row], episode, elapsed, action), error, __file__)

@@ -9,7 +9,7 @@ from pydantic import Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.types import Array
-from gymlab.envs.potential_shaping import Potential
+from gymlab.envs.reward_shaping import Potential
 
 _HALF_HILL = 0.0025 / 3  # the hill is sin(3x) high, and gravity pulls with 0.0025 cos(3x)
 

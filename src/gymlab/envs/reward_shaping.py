@@ -1,4 +1,4 @@
-"""Shaping by a potential: a bonus for coming closer to where one should be, which leaves the best policy as it was."""
+"""Reward shaping: named parts of the training reward, whose sum it stays equal to, and potential-based shaping."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.reward_parts import add_part
-from gymlab.envs.transform import Plain, bare, begins
+from gymlab.envs.transform import BaseTransform, first_rows, unmasked
+
+ENV = "env"
+"""The part that the env itself pays."""
 
 
-class Potential(Plain):
+def add_part(step: VecStep, name: str, amount: Array) -> VecStep:
+    """The step with `amount` (N,) added to what learning sees, under a name."""
+    parts = dict(step.components) or {ENV: step.train_reward}
+    parts[name] = parts[name] + amount if name in parts else amount
+    return step._replace(train_reward=step.train_reward + amount, components=parts)
+
+
+class Potential(BaseTransform):
     """Adds gamma * potential(s') - potential(s), with a potential of 0 after the end (Ng, Harada and Russell, 1999)."""
 
     needs: ClassVar[tuple[int, ...]]  # the shape of the observations it reads
@@ -40,6 +49,6 @@ class Potential(Plain):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        after = xp.where(step.terminated, 0.0, self.potential(bare(step.successor)))
-        bonus = xp.where(begins(step), 0.0, self.gamma * after - state).astype(np.float32)
-        return self.potential(bare(step.obs)).astype(np.float32), add_part(step, self.adds[0], bonus)
+        after = xp.where(step.terminated, 0.0, self.potential(unmasked(step.successor)))
+        bonus = xp.where(first_rows(step), 0.0, self.gamma * after - state).astype(np.float32)
+        return self.potential(unmasked(step.obs)).astype(np.float32), add_part(step, self.adds[0], bonus)

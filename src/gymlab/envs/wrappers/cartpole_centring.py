@@ -9,7 +9,7 @@ from pydantic import Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.types import Array
-from gymlab.envs.potential_shaping import Potential
+from gymlab.envs.reward_shaping import Potential
 
 EDGE = 2.4  # where the track ends
 

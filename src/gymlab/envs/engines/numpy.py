@@ -8,28 +8,28 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.buffers import Buffers
-from gymlab.envs.errors import Seeds
-from gymlab.envs.make import Bare, make_bare, split_wrappers
-from gymlab.envs.ports.port import RowsEnv
-from gymlab.envs.ports.registry import find_rows
+from gymlab.envs.env_faults import EpisodeSeeds
+from gymlab.envs.make import BareEnv, make_bare, split_wrappers
+from gymlab.envs.ports.port import NumpyEnv
+from gymlab.envs.ports.registry import find_numpy_port
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import StepBuffer
 
 log = logging.getLogger(__name__)
 
 _COMPARED_STEPS = 32
 
 
-class RowsEngine:
+class NumpyEngine:
     """Plays the evaluation episodes that a `GymnasiumEngine` of the same settings and seed would play."""
 
-    def __init__(self, env: RowsEnv, settings: EnvSettings, spaces: Spaces, n_envs: int, run_seed: int) -> None:
+    def __init__(self, env: NumpyEnv, settings: EnvSettings, spaces: Spaces, n_envs: int, run_seed: int) -> None:
         self._env = env
         self.spaces = spaces
         self.n_envs = n_envs
-        self._seeds = Seeds(settings.id, run_seed, evaluation=True)
-        self._buffers = Buffers(spaces, n_envs)
+        self._seeds = EpisodeSeeds(settings.id, run_seed, evaluation=True)
+        self._buffers = StepBuffer(spaces, n_envs)
         self._buffers.episode.fill(-1)
         self._elapsed = np.zeros(n_envs, np.int64)
         self._state: Array = self._begin(range(n_envs))
@@ -69,10 +69,10 @@ class RowsEngine:
         return np.stack([self._env.first(seeding.np_random(seed)[0]) for seed in seeds], axis=-1)
 
 
-def rows_of(settings: EnvSettings) -> tuple[RowsEnv, Spaces] | None:
+def find_numpy_twin(settings: EnvSettings) -> tuple[NumpyEnv, Spaces] | None:
     """The twin of an env and its spaces; None where it has none, or where the two differ on this machine."""
     resolved = resolve_id(settings.id)
-    twin = find_rows(resolved.id, {**resolved.kwargs, **settings.kwargs})
+    twin = find_numpy_port(resolved.id, {**resolved.kwargs, **settings.kwargs})
     if twin is None or split_wrappers(settings)[0]:
         return None
     bare = make_bare(settings)
@@ -85,7 +85,7 @@ def rows_of(settings: EnvSettings) -> tuple[RowsEnv, Spaces] | None:
         bare.env.close()
 
 
-def agree(twin: RowsEnv, bare: Bare) -> bool:
+def agree(twin: NumpyEnv, bare: BareEnv) -> bool:
     """Whether both go the same way, bit for bit: how a library rounds a sine may depend on the machine."""
     random = np.random.default_rng(0)
     seeds = random.integers(2**31, size=8)  # as many states at once as the widest registers hold

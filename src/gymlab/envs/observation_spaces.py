@@ -50,12 +50,12 @@ def leaf_values(space: Any, obs: Tree) -> list[Array]:
     return [obs]
 
 
-def is_choice(space: Any) -> bool:
+def is_categorical(space: Any) -> bool:
     """Whether its values are choices rather than numbers."""
     return isinstance(space, _CHOICES)
 
 
-def number_space(space: Any) -> spaces.Box:
+def vector_space(space: Any) -> spaces.Box:
     """What `numbers` gives for a leaf: a vector, with the space's own bounds where it is a Box."""
     if isinstance(space, spaces.Box):
         low, high = (np.ravel(bound).astype(np.float32) for bound in (space.low, space.high))
@@ -71,7 +71,7 @@ def number_space(space: Any) -> spaces.Box:
     raise UserError(f"{space} has no numbers: use Box, Discrete, MultiDiscrete or MultiBinary")
 
 
-def numbers(space: Any, value: Array) -> Array:
+def to_vector(space: Any, value: Array) -> Array:
     """(N, d) float32: choices one-hot, bytes scaled to [0, 1], anything else as it is. `value` is (N, ...)."""
     xp = namespace(value)
     if isinstance(space, spaces.Discrete):
@@ -85,7 +85,7 @@ def numbers(space: Any, value: Array) -> Array:
     return flat / np.float32(255) if space.dtype == np.uint8 else flat
 
 
-def beside(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
+def append_space(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
     """The space with further numbers in it: at the end of a vector, else as the entry `name` of a Dict."""
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return spaces.Box(
@@ -99,7 +99,7 @@ def beside(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
     return spaces.Dict({**inner, name: extra})
 
 
-def put_beside(obs: Tree, name: str, extra: Array, *, vector: bool) -> Tree:
+def append_numbers(obs: Tree, name: str, extra: Array, *, vector: bool) -> Tree:
     """An observation in the space that `beside` gave; `vector` says whether the one before was a vector."""
     if vector:
         return namespace(extra).concatenate([obs.astype(np.float32), extra], -1)
