@@ -22,7 +22,7 @@ from gymlab.envs.observation_spaces import leaf_spaces, leaf_values
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.step_buffer import leaf_dtype, leaves
-from gymlab.envs.transform import bare, transformed
+from gymlab.envs.transform import transformed, unmasked
 from gymlab.recipes.resolve import load_yaml_text
 from gymlab.session.build import build
 from gymlab.training.collector_compiled import CompiledCollector
@@ -110,7 +110,7 @@ def usable(env: str, wrappers: tuple) -> tuple:
 def assert_contract(step: VecStep, raw: VecStep | None, envs: Stacked, *, inside: bool) -> None:
     n = envs.engine.n_envs
     for tree in (step.obs, step.successor):
-        flat = leaf_values(envs.spaces.observation, bare(tree))
+        flat = leaf_values(envs.spaces.observation, unmasked(tree))
         expected = leaf_spaces(envs.spaces.observation)
         assert [(leaf.shape, leaf.dtype) for leaf in flat] == [((n, *s.shape), leaf_dtype(s)) for s in expected]
         if inside:
