@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from gymlab.campaigns.queue.jobs import Wish
+from gymlab.campaigns.queue.jobs import JobRequest
 from gymlab.campaigns.queue.store import Queue
 
 # Writes when it begins and ends, and ends when it is allowed to.
@@ -23,12 +23,12 @@ tell("end")
 """
 
 
-def small_job(folder: Path, name: str, gate: str = "", **more) -> Wish:
+def small_job(folder: Path, name: str, gate: str = "", **more) -> JobRequest:
     command = (sys.executable, "-S", "-c", PROGRAM, str(folder / "log"), name, str(folder / gate) if gate else "")
-    return Wish(name, command, str(folder), program=True, **{"retries": 0, **more})
+    return JobRequest(name, command, str(folder), program=True, **{"retries": 0, **more})
 
 
-def told(folder: Path) -> list[str]:
+def logged(folder: Path) -> list[str]:
     log = folder / "log"
     return log.read_text().splitlines() if log.exists() else []
 

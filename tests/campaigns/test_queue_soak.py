@@ -7,7 +7,7 @@ import pytest
 
 from gymlab.campaigns.queue.runner import ensure_runner
 from gymlab.campaigns.queue.store import Queue
-from tests.campaigns.queue_jobs import kill, processes_of, small_job, states, told, until
+from tests.campaigns.queue_jobs import kill, logged, processes_of, small_job, states, until
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_thirty_jobs_are_done_though_runner_and_jobs_are_killed_at_random(folder
     ensure_runner(queue)
     killed = 0
     for i in range(30):
-        until(lambda i=i: f"begin {i:02}" in told(folder), what=f"job {i}")
+        until(lambda i=i: f"begin {i:02}" in logged(folder), what=f"job {i}")
         if i % 3 == 0 and (runner := queue.runner()) is not None:
             kill(runner.pid)
             killed += 1
@@ -34,5 +34,5 @@ def test_thirty_jobs_are_done_though_runner_and_jobs_are_killed_at_random(folder
     assert set(states(queue).values()) == {"done"}
     begun = [job.started for job in queue.jobs()]
     assert begun == sorted(begun)
-    assert {line for line in told(folder) if line.startswith("end")} == {f"end {i:02}" for i in range(30)}
+    assert {line for line in logged(folder) if line.startswith("end")} == {f"end {i:02}" for i in range(30)}
     until(lambda: not processes_of(queue.root))

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gymlab.campaigns.queue.jobs import Wish
-from gymlab.campaigns.queue.runner import Runner
+from gymlab.campaigns.queue.jobs import JobRequest
+from gymlab.campaigns.queue.runner import QueueRunner
 from gymlab.campaigns.queue.store import Queue
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
@@ -28,7 +28,7 @@ def test_a_queued_training_that_is_killed_goes_on_from_its_checkpoint_and_finish
     assert (done.state, done.attempts) == ("done", 2)
     assert (status["status"], status["sessions"]) == ("finished", 2)
     assert status["clock"]["env_steps"] >= 200_000
-    assert summary.splitlines()[0] == "1 job: 1 done; 1 begun again after being killed"
+    assert summary.splitlines()[0] == "1 job: 1 done; 1 restarted after being killed"
     command = json.loads(paths.manifest.read_text())["command"]
     assert command[:3] == ["gymlab", "train", "CartPole-v1:ppo"]
     assert "--in-background" not in command
@@ -43,16 +43,16 @@ def test_a_wrong_recipe_is_told_at_once_and_nothing_is_queued(cli):
 
 def test_seeds_become_jobs_of_one_group(cli):
     queue = Queue(cli.folder / "runs")
-    from gymlab.cli.queueing import Order, train_wishes
+    from gymlab.cli.queueing import Order, train_requests
     from gymlab.cli.targets import Sought
 
     sought = Sought("CartPole-v1:ppo", ["n_envs=16"], [], "10 vec_steps", None, None, [])
-    wishes = train_wishes(queue.root, Order(sought, [3, 4], None, "two", "k"))
-    assert [wish.run_id for wish in wishes] == ["two-s3", "two-s4"]
-    assert [wish.key for wish in wishes] == ["k/s3", "k/s4"]
-    assert wishes[0].steps == 160
+    requests = train_requests(queue.root, Order(sought, [3, 4], None, "two", "k"))
+    assert [request.run_id for request in requests] == ["two-s3", "two-s4"]
+    assert [request.key for request in requests] == ["k/s3", "k/s4"]
+    assert requests[0].steps == 160
     words = ("train", "CartPole-v1:ppo", "n_envs=16", "--budget", "10 vec_steps", "--seed", "3", "--group", "two")
-    assert wishes[0].command == words
+    assert requests[0].command == words
 
 
 def test_a_list_of_tasks_is_checked_as_a_whole_before_anything_is_queued(cli):
@@ -91,11 +91,11 @@ def test_an_external_agent_gets_its_prompt_as_a_file_and_no_shell_touches_its_wo
 
 
 def test_what_a_queued_command_prints_is_kept_without_its_secrets(queue, folder):
-    queue.add(Wish("explain", ("explain", "token=hush-hush-hush"), str(folder), retries=0))
-    Runner(queue).run()
-    kept = queue.log_of("1").read_text()
+    queue.add(JobRequest("explain", ("explain", "token=hush-hush-hush"), str(folder), retries=0))
+    QueueRunner(queue).run()
+    kept = queue.log_path("1").read_text()
     assert "token=***" in kept
-    assert "hush" not in kept + queue.jobs()[0].told
+    assert "hush" not in kept + queue.jobs()[0].message
 
 
 def test_limits_are_shown_and_set_and_a_wrong_number_is_refused(cli):

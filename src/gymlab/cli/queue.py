@@ -163,9 +163,9 @@ def run() -> None:
 
     Example: gymlab queue run
     """
-    from gymlab.campaigns.queue.runner import Runner
+    from gymlab.campaigns.queue.runner import QueueRunner
 
-    told = Runner(_queue()).run()
+    told = QueueRunner(_queue()).run()
     typer.echo("another process works through it: gymlab queue wait" if told is None else "\n".join(told))
 
 

@@ -15,7 +15,7 @@ from gymlab.core.errors import UserError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gymlab.campaigns.queue.jobs import Job, Wish
+    from gymlab.campaigns.queue.jobs import Job, JobRequest
     from gymlab.runs.paths import RunPaths
 
 
@@ -31,9 +31,9 @@ class Order:
     options: tuple[str, ...] = ()  # further options of `train`, as they are written
 
 
-def train_wishes(root: Path, order: Order) -> list[Wish]:
+def train_requests(root: Path, order: Order) -> list[JobRequest]:
     """One job per seed; the recipe is checked here, so that a mistake is told at once and not at night."""
-    from gymlab.campaigns.queue.jobs import Wish
+    from gymlab.campaigns.queue.jobs import JobRequest
     from gymlab.runs.paths import new_run_id, run_paths
     from gymlab.runs.redact import redact_argv
 
@@ -42,15 +42,15 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
     several = len(order.seeds) > 1
     changed = [*order.sought.overrides, *order.sought.sets]
     base = order.run_id or (order.group if several and order.group else new_run_id(recipe.name))
-    wishes = []
+    requests = []
     for seed in order.seeds:
         run_id = f"{base}-s{seed}" if several else base
         if run_paths(root, run_id).root.exists() and order.key is None:
             raise UserError(f"run id '{run_id}' exists already: choose another")
         group = ("--group", order.group or base) if several or order.group else ()
         words = (*_recipe_words(order.sought), "--seed", str(seed), *group, *order.options)
-        wishes.append(
-            Wish(
+        requests.append(
+            JobRequest(
                 title=" ".join(["train", recipe.name, *redact_argv(changed), f"seed {seed}"]),
                 command=("train", *words),
                 cwd=os.getcwd(),
@@ -61,12 +61,14 @@ def train_wishes(root: Path, order: Order) -> list[Wish]:
                 key=f"{order.key}/s{seed}" if order.key and several else order.key,
             )
         )
-    return wishes
+    return requests
 
 
-def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str | None, key: str | None) -> Wish:
+def resume_request(
+    paths: RunPaths, which: str, words: Sequence[str], run_id: str | None, key: str | None
+) -> JobRequest:
     """Going on with a run, or with a fork of it where an earlier checkpoint is named."""
-    from gymlab.campaigns.queue.jobs import Wish
+    from gymlab.campaigns.queue.jobs import JobRequest
     from gymlab.recipes.keys import read_settings
     from gymlab.reports.run_facts import read_facts
     from gymlab.runs.checkpoints import read_index
@@ -78,7 +80,7 @@ def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str |
     target = (run_id or new_run_id(str(read_manifest(paths).get("recipe")))) if forks else paths.run_id
     steps = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[]).budget
     named = f"{paths.run_id}/{which}" if forks else paths.run_id
-    return Wish(
+    return JobRequest(
         title=" ".join(["resume", named, *redact_argv(words)]),
         command=("resume", named, *words),
         cwd=os.getcwd(),
@@ -90,13 +92,13 @@ def resume_wish(paths: RunPaths, which: str, words: Sequence[str], run_id: str |
     )
 
 
-def put_in(root: Path, wishes: Iterable[Wish], *, json: bool) -> list[Job]:
+def put_in(root: Path, requests: Iterable[JobRequest], *, json: bool) -> list[Job]:
     """Add jobs, see to it that somebody works, and say what was done."""
     from gymlab.campaigns.queue.runner import ensure_runner
     from gymlab.campaigns.queue.store import Queue
 
     queue = Queue(root)
-    jobs = queue.add(*wishes)
+    jobs = queue.add(*requests)
     ensure_runner(queue)
     if json:
         from gymlab.runs.files import strict_json
@@ -135,7 +137,7 @@ def queue_new(order: Order, *, json: bool) -> None:
     """`train --queue`."""
     from gymlab.recipes.project_settings import runs_folder
 
-    put_in(runs_folder(), train_wishes(runs_folder(), order), json=json)
+    put_in(runs_folder(), train_requests(runs_folder(), order), json=json)
 
 
 def queue_again(run: str | None, words: tuple[str, ...], run_id: str | None, key: str | None, *, json: bool) -> None:
@@ -149,7 +151,7 @@ def queue_again(run: str | None, words: tuple[str, ...], run_id: str | None, key
     if group_named(named) is not None:
         raise UserError(f"--queue: '{named}' is a group: queue its runs, or `gymlab resume {named}`")
     paths, which = select_checkpoint(named, runs_folder(), default="last")
-    put_in(runs_folder(), [resume_wish(paths, which, words, run_id, key)], json=json)
+    put_in(runs_folder(), [resume_request(paths, which, words, run_id, key)], json=json)
 
 
 def _told(job: Job, waiting: list[str]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.queue.jobs import Wish
-    from gymlab.campaigns.queue.tasks import Agent, Command, Train
+    from gymlab.campaigns.queue.jobs import JobRequest
+    from gymlab.campaigns.queue.tasks import AgentTask, CommandTask, TrainTask
 
 
 def tasks(
@@ -29,27 +29,27 @@ def tasks(
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.files import strict_json
 
-    wishes = [wish for task in read_tasks(file) for wish in _wishes(task)]
+    requests = [request for task in read_tasks(file) for request in _requests(task)]
     if dry:
-        told = [wish.title for wish in wishes]
+        told = [request.title for request in requests]
         typer.echo(strict_json({"jobs": told}) if json else "\n".join(told))
         return
-    jobs = put_in(runs_folder(), wishes, json=json and not wait)
+    jobs = put_in(runs_folder(), requests, json=json and not wait)
     if wait:
         queue.wait([job.id for job in jobs], timeout=None, as_json=json)
 
 
-def _wishes(task: Train | Command | Agent) -> list[Wish]:
-    from gymlab.campaigns.queue.jobs import Wish
-    from gymlab.campaigns.queue.tasks import Agent, Train
+def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:
+    from gymlab.campaigns.queue.jobs import JobRequest
+    from gymlab.campaigns.queue.tasks import AgentTask, TrainTask
 
-    if isinstance(task, Train):
+    if isinstance(task, TrainTask):
         return _trainings(task)
-    if isinstance(task, Agent):
+    if isinstance(task, AgentTask):
         prompts = {None: (), "next-steps": ("next-steps",), "diagnose": ("diagnose", task.run)}
         title = f"agent {' '.join(task.command)}"[:120]
         return [
-            Wish(
+            JobRequest(
                 title,
                 task.command,
                 os.getcwd(),
@@ -59,16 +59,16 @@ def _wishes(task: Train | Command | Agent) -> list[Wish]:
                 minutes=task.minutes,
             )
         ]
-    return [Wish(" ".join(task.arguments) + " all" * (len(task.arguments) == 1), task.arguments, os.getcwd())]
+    return [JobRequest(" ".join(task.arguments) + " all" * (len(task.arguments) == 1), task.arguments, os.getcwd())]
 
 
-def _trainings(task: Train) -> list[Wish]:
+def _trainings(task: TrainTask) -> list[JobRequest]:
     from gymlab.cli.many import parse_seeds
-    from gymlab.cli.queueing import Order, train_wishes, written
+    from gymlab.cli.queueing import Order, train_requests, written
     from gymlab.cli.targets import Sought
     from gymlab.recipes.project_settings import runs_folder
 
     sought = Sought(task.recipe, list(task.overrides), [], task.budget, None, None, [])
     options = written(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))
     order = Order(sought, parse_seeds(task.seeds), None, task.group, None, options)
-    return train_wishes(runs_folder(), order)
+    return train_requests(runs_folder(), order)

@@ -29,7 +29,7 @@ def find_run_and_job(config: ServerConfig, name: str) -> tuple[RunPaths | None, 
     """A run and its job: a queued run has no folder yet, a run started outside the queue has no job."""
     queue = config.queue
     if valid_run_id(name) and not RunPaths(config.root / name).exists:
-        job = queue.of_run(name)
+        job = queue.find_by_run(name)
         if job is not None:
             return None, job
     try:
@@ -41,7 +41,7 @@ def find_run_and_job(config: ServerConfig, name: str) -> tuple[RunPaths | None, 
         if len(waiting) == 1:
             return None, waiting[0]
         raise
-    return paths, queue.of_run(paths.run_id)
+    return paths, queue.find_by_run(paths.run_id)
 
 
 def run_status(config: ServerConfig, name: str) -> StatusAnswer:
@@ -71,7 +71,7 @@ def run_status(config: ServerConfig, name: str) -> StatusAnswer:
         solved_at=facts.solved_at,
         alerts=active_alerts(paths),
         job=job.id if job else None,
-        message=(job.told or None) if job else None,
+        message=(job.message or None) if job else None,
     )
 
 
@@ -105,6 +105,6 @@ def _queued_status(config: ServerConfig, job: Job) -> StatusAnswer:
         status="running" if job.state == "running" and job.run_id is None else _QUEUED.get(job.state, job.state),
         job=job.id,
         before=waiting.index(job.id) if job.id in waiting else None,
-        message=job.told or None,
+        message=job.message or None,
         budget=job.steps or None,
     )

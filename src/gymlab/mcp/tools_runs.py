@@ -206,8 +206,8 @@ def logs(config: ServerConfig, run: Run, lines: Annotated[int, Field(ge=1, le=10
 
     paths, job = find_run_and_job(config, run)
     found = [] if paths is None else tail(paths, lines)
-    if not found and job is not None and config.queue.log_of(job.id).is_file():
-        text = config.queue.log_of(job.id).read_text(encoding="utf-8", errors="replace")
+    if not found and job is not None and config.queue.log_path(job.id).is_file():
+        text = config.queue.log_path(job.id).read_text(encoding="utf-8", errors="replace")
         found = strip_escapes(text).splitlines()[-lines:]
     name = paths.run_id if paths is not None else job.run_id if job is not None else run
     return LogAnswer(run_id=name or run, lines=[redact(line)[:_LOG_WIDTH] for line in found])
@@ -258,7 +258,10 @@ def digest(
     events = [event for run in runs for event in _run_events(config, run)]
     events += [
         DigestEvent(
-            time=job.ended, what=f"job {job.state}: {job.title[:120]} {job.told}".strip(), run_id=job.run_id, job=job.id
+            time=job.ended,
+            what=f"job {job.state}: {job.title[:120]} {job.message}".strip(),
+            run_id=job.run_id,
+            job=job.id,
         )
         for job in jobs
         if job.ended is not None and job.state in ("failed", "cancelled")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gymlab.campaigns.queue.jobs import Wish
+from gymlab.campaigns.queue.jobs import JobRequest
 from gymlab.campaigns.queue.runner import ensure_runner
 from gymlab.mcp.answers import SweepAnswer, SweepStartAnswer
 from gymlab.mcp.arguments import Budget, Key, Limit, Overrides, Recipe
@@ -42,8 +42,8 @@ def sweep_start(
     arguments += [f"--method={method}", f"--prune={prune}", f"--seeds={seeds}", f"--name={name}", "--quiet"]
     arguments += [f"--trials={trials}"] if trials is not None else []
     arguments += [f"--budget={budget}"] if budget else []
-    wish = Wish(f"sweep {name}: {recipe} over {' '.join(space)}", ("sweep", *arguments), os.getcwd(), key=key)
-    (job,) = config.queue.add(wish)
+    request = JobRequest(f"sweep {name}: {recipe} over {' '.join(space)}", ("sweep", *arguments), os.getcwd(), key=key)
+    (job,) = config.queue.add(request)
     ensure_runner(config.queue)
     return SweepStartAnswer(job=job.id, name=name, state=job.state, next=f"sweep_status(name='{name}')")
 
@@ -61,7 +61,7 @@ def sweep_results(config: ServerConfig, name: Name, limit: Limit = 20) -> SweepA
 def _sweep_answer(config: ServerConfig, command: str, name: str, limit: int = 0) -> SweepAnswer:
     job = next((job for job in reversed(config.queue.jobs()) if f"--name={name}" in job.command), None)
     if job is not None and not (config.root / ".sweeps" / name).exists():
-        return SweepAnswer(name=name, status=job.state, message=job.told or "it has not begun")
+        return SweepAnswer(name=name, status=job.state, message=job.message or "it has not begun")
     known = gymlab_json(config, "sweep", command, name)
     rows = [{key: row.get(key) for key in _TRIAL_COLUMNS} for row in known.get("rows", ())]
     rows.sort(key=lambda row: (row["value"] is None, -(row["value"] or 0.0)))
@@ -73,5 +73,5 @@ def _sweep_answer(config: ServerConfig, command: str, name: str, limit: int = 0)
         counts=known["trials"],
         best=known["best"],
         trials=rows[:limit] if limit else None,
-        message=(job.told or None) if job is not None and job.state == "failed" else None,
+        message=(job.message or None) if job is not None and job.state == "failed" else None,
     )

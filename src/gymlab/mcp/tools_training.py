@@ -118,7 +118,7 @@ def queue(config: ServerConfig) -> QueueAnswer:
     ended = [job for job in contents.jobs if not job.open][-5:]
     jobs = [*ended, *(job for job in contents.jobs if job.open)][:40]
     shown = [
-        JobEntry(job=job.id, state=job.state, title=job.title[:160], run_id=job.run_id, message=job.told or None)
+        JobEntry(job=job.id, state=job.state, title=job.title[:160], run_id=job.run_id, message=job.message or None)
         for job in jobs
     ]
     limits = contents.limits

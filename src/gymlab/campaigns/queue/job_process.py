@@ -1,4 +1,4 @@
-"""A job's own process: `python -m gymlab.campaigns.queue.job_process RUNS_FOLDER JOB`. Writes down how it ended."""
+"""Process of one job: `python -m gymlab.campaigns.queue.job_process RUNS_FOLDER JOB`. Writes its exit code to disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import runpy
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,38 +14,40 @@ from typing import Any
 from gymlab.campaigns.queue.jobs import Job
 from gymlab.campaigns.queue.runner import DESCRIPTOR, PARENT, ensure_runner
 from gymlab.campaigns.queue.store import Queue
+from gymlab.process.child import Child, gymlab_command
 from gymlab.runs import files
 from gymlab.runs.locks import lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact_output
 
-_BACKGROUND = "--in-background"  # as cli/detach.py has it: the output becomes a file, so it loses its secrets
-_TIMED_OUT = 124
-_NOTED_SECONDS = 0.01  # between looks at the queue
+_BACKGROUND = "--in-background"  # of cli/detach.py: secrets are redacted, because the output is a file
+_TIMED_OUT = 124  # as `timeout` has it
+_END_SECONDS = 10.0  # for a program that is terminated
+_POLL_SECONDS = 0.01
 
 
 def main(runs_root: str, job_id: str) -> int:
-    """Do the job; its exit code."""
+    """Run the job; its exit code."""
     queue = Queue(Path(runs_root))
-    job = _noted(queue, job_id, int(os.environ.pop(PARENT)))
+    job = _recorded_job(queue, job_id, int(os.environ.pop(PARENT)))
     lock = int(os.environ.pop(DESCRIPTOR))
     if job is None:
         os.close(lock)
-        ensure_runner(queue)  # for which it still waits
+        ensure_runner(queue)  # to which the job is still waiting
         return 1
-    os.set_inheritable(lock, False)  # it ends with us, not with what we start
+    os.set_inheritable(lock, False)  # released when we exit, whatever we have started
     code = 1
     try:
         code = _program(queue, job, lock) if job.program else _gymlab(arguments(queue, job))
     finally:
-        files.write_json(queue.end_of(job_id), {"exit_code": code, "attempt": job.attempts})
+        files.write_json(queue.exit_path(job_id), {"exit_code": code, "attempt": job.attempts})
         os.close(lock)
         ensure_runner(queue)  # the one that started us may have been killed
     return code
 
 
-def _noted(queue: Queue, job_id: str, runner: int) -> Job | None:
-    """The job, once its runner has written down that this process does it; None where it was killed before that."""
+def _recorded_job(queue: Queue, job_id: str, runner: int) -> Job | None:
+    """The job, once its runner has recorded our pid; None where the runner was killed before that."""
     while True:
         orphaned = os.getppid() != runner
         job = queue.find(job_id)
@@ -54,11 +55,11 @@ def _noted(queue: Queue, job_id: str, runner: int) -> Job | None:
             return job
         if orphaned:
             return None
-        time.sleep(_NOTED_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def arguments(queue: Queue, job: Job) -> list[str]:
-    """gymlab's arguments for this attempt: a run that has begun before is gone on with."""
+    """gymlab's arguments for this attempt: a run that an earlier one has made is resumed."""
     name, *rest = job.command
     if job.run_id is None:
         return [name, *rest]
@@ -71,9 +72,9 @@ def arguments(queue: Queue, job: Job) -> list[str]:
     return [name, _BACKGROUND, str(len(job.hidden)), *job.hidden, *rest]
 
 
-def _gymlab(given: list[str]) -> int:
-    sys.argv = ["gymlab", *given]
-    if _BACKGROUND not in given:  # which sees to it itself
+def _gymlab(argv: list[str]) -> int:
+    sys.argv = ["gymlab", *argv]
+    if _BACKGROUND not in argv:  # which redacts by itself
         redact_output(sys.argv)
     try:
         runpy.run_module("gymlab", run_name="__main__")
@@ -83,36 +84,29 @@ def _gymlab(given: list[str]) -> int:
 
 
 def _program(queue: Queue, job: Job, lock: int) -> int:
-    """A program of the user's, without a shell; it holds the job's lock too, should we be killed before it."""
+    """Run a program of the user's, without a shell. It inherits the job's lock, in case we are killed before it."""
     words = {"{runs}": str(queue.root)}
     if job.prompt:
-        target = queue.prompt_of(job.id)
-        asked = [sys.executable, "-P", "-m", "gymlab", *job.prompt, "--output", str(target)]
-        if code := subprocess.run(asked, stdin=subprocess.DEVNULL, check=False).returncode:
-            return code
+        target = queue.prompt_path(job.id)
+        with Child(gymlab_command(*job.prompt, "--output", str(target))) as prompt:
+            if code := prompt.wait():
+                return code
         words |= {"{prompt_file}": str(target), "{prompt}": target.read_text(encoding="utf-8")}
     try:
-        child = subprocess.Popen(
-            [_filled(word, words) for word in job.command], stdin=subprocess.DEVNULL, pass_fds=(lock,)
-        )
+        child = Child([_filled(word, words) for word in job.command], pass_fds=(lock,))
     except OSError as error:
         print(f"cannot start {job.command[0]!r}: {error.strerror}", file=sys.stderr)
         return 127
 
     def pass_on(number: int, _frame: Any) -> None:
-        child.send_signal(number)
+        child.signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
-    try:
-        code = child.wait(None if job.minutes is None else 60 * job.minutes)
-    except subprocess.TimeoutExpired:
+    code = child.wait(None if job.minutes is None else 60 * job.minutes)
+    if code is None:
         child.terminate()
-        try:
-            child.wait(10)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        child.end(_END_SECONDS)
         print(f"stopped after {job.minutes:g} minutes", file=sys.stderr)
         return _TIMED_OUT
     return code if code >= 0 else 128 - code

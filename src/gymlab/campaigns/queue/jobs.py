@@ -1,4 +1,4 @@
-"""What waits in the queue: a job as data, and how its end is judged."""
+"""Job of the queue as data: what is requested, what became of it, and the state that follows from its exit code."""
 
 from __future__ import annotations
 
@@ -6,36 +6,45 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-State = Literal["waiting", "running", "done", "stopped", "failed", "cancelled"]
-OPEN: tuple[State, ...] = ("waiting", "running")
+from gymlab.campaigns.run_spec import RunState
+
+JobState = Literal["waiting", "running", "done", "stopped", "failed", "cancelled"]
+OPEN: tuple[JobState, ...] = ("waiting", "running")
 RETRIES = 3
-_STOPPED_BY_SIGNAL = (130, 143)  # what gymlab ends with after a clean checkpoint
+JSON_KEYS = {"message": "told"}  # where a field has another name on disk and in --json
+_STOPPED_BY_SIGNAL = (130, 143)  # gymlab's exit codes after a clean checkpoint
+
+_STATE_OF_RUN: dict[RunState | None, JobState] = {
+    RunState.FINISHED: "done",
+    RunState.FAILED: "failed",
+    RunState.STOPPED: "stopped",
+}
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody wants done. `command` is gymlab's own arguments or, for a program, the whole argument list."""
+class JobRequest:
+    """A job to be queued. `command` is gymlab's own arguments or, for a program, the whole argument list."""
 
     title: str
     command: tuple[str, ...]
     cwd: str
-    hidden: tuple[str, ...] = ()  # arguments put right behind the command's name, not part of what the user asked
+    hidden: tuple[str, ...] = ()  # arguments inserted after the command's name, which the user did not type
     program: bool = False
     run_id: str | None = None  # of the run it trains
-    fresh: bool = False  # the command makes that run: once it is there, it is resumed instead
+    fresh: bool = False  # the command makes that run: where it exists already, it is resumed instead
     steps: int = 0  # env steps it may take, for the limit on all of them
-    key: str | None = None  # asked twice with one key, it is done once
-    retries: int = RETRIES  # how often it is begun again after being killed
+    key: str | None = None  # idempotency key: of two requests with one key the second is ignored
+    retries: int = RETRIES  # how often it is restarted after being killed
     prompt: tuple[str, ...] = ()  # gymlab's arguments that write the prompt file of a program
     minutes: float | None = None  # the most a program may take
 
 
 @dataclass(frozen=True)
-class Job(Wish):
-    """A wish with its place in the queue and what became of it."""
+class Job(JobRequest):
+    """A request in the queue, with its state."""
 
     id: str = ""
-    state: State = "waiting"
+    state: JobState = "waiting"
     attempts: int = 0
     pid: int | None = None
     start: str | None = None  # tells the process from a later one with the same pid
@@ -44,20 +53,20 @@ class Job(Wish):
     added: str = ""
     started: str | None = None
     ended: str | None = None
-    told: str = ""  # why it ended as it did
+    message: str = ""  # why it is in this state
 
     @classmethod
-    def of(cls, wish: Wish, job_id: str, added: str) -> Job:
-        return cls(**{field.name: getattr(wish, field.name) for field in fields(wish)}, id=job_id, added=added)
+    def from_request(cls, request: JobRequest, job_id: str, added: str) -> Job:
+        return cls(**{field.name: getattr(request, field.name) for field in fields(request)}, id=job_id, added=added)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
-        lists = {name: tuple(data.get(name, ())) for name in ("command", "hidden", "prompt")}
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in data.items() if key in known} | lists)
+        values = {field.name: data[key] for field in fields(cls) if (key := _json_key(field.name)) in data}
+        lists = {name: tuple(values.get(name, ())) for name in ("command", "hidden", "prompt")}
+        return cls(**values | lists)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {_json_key(name): value for name, value in asdict(self).items()}
 
     @property
     def open(self) -> bool:
@@ -65,7 +74,7 @@ class Job(Wish):
 
 
 @dataclass(frozen=True)
-class Limits:
+class QueueLimits:
     """What may run at once. A job that does not fit waits; one that never would runs alone."""
 
     jobs: int
@@ -79,19 +88,22 @@ class Limits:
         return self.steps is None or job.steps + sum(other.steps for other in running) <= self.steps
 
 
-def verdict(job: Job, code: int | None, run_status: str | None) -> tuple[State, str]:
-    """What has become of a job whose process ended: `waiting` where it is to be begun again.
+def _json_key(name: str) -> str:
+    return JSON_KEYS.get(name, name)
 
-    `code` is None or negative where it was killed. A fresh run then may still have said its last word before.
+
+def state_after_exit(job: Job, code: int | None, run_state: RunState | None) -> tuple[JobState, str]:
+    """The state of a job whose process ended, and the reason: `waiting` where it is to be restarted.
+
+    `code` is None or negative where it was killed. A fresh run may have ended before that: its state says so.
     """
     if code is None or code < 0:
-        said: dict[str | None, State] = {"finished": "done", "failed": "failed", "stopped": "stopped"}
-        if job.fresh and run_status in said:
-            return said[run_status], "killed after its run had ended"
+        if job.fresh and run_state in _STATE_OF_RUN:
+            return _STATE_OF_RUN[run_state], "killed after its run had ended"
         if job.cancelled:
             return "cancelled", "killed"
         if job.attempts <= job.retries:
-            return "waiting", f"killed in attempt {job.attempts}: begun again"
+            return "waiting", f"killed in attempt {job.attempts}: restarted"
         return "failed", f"killed in each of {job.attempts} attempts"
     if job.cancelled:
         return "cancelled", "stopped with a checkpoint" if job.run_id else "stopped"

@@ -1,4 +1,4 @@
-"""`runs/.queue/`: the queue on disk. Writers take turns on a lock and replace the file whole; readers need no lock."""
+"""Queue on disk (`runs/.queue/`). Writers hold a lock and replace the file atomically; readers need no lock."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gymlab.campaigns.queue.jobs import Job, Limits, Wish
+from gymlab.campaigns.queue.jobs import Job, JobRequest, QueueLimits
+from gymlab.campaigns.run_spec import RunState, read_run_state
 from gymlab.core.errors import RunError, UserError, suggestion
 from gymlab.runs import files, platform
 from gymlab.runs.locks import Owner, lock_holder, waiting_lock
-from gymlab.runs.paths import prepare_runs_folder
-from gymlab.runs.status import now, read_record, read_status
+from gymlab.runs.paths import RunPaths, prepare_runs_folder
+from gymlab.runs.status import now, read_record
 
 FOLDER = ".queue"
 FORMAT = 1
 MOST_WAITING = 10_000
-_KEPT = 500  # jobs that have ended
+_MOST_ENDED = 500  # jobs that have ended
 
 
 @dataclass
-class Contents:
-    """The file, open for a change."""
+class QueueContents:
+    """The file's contents, in memory."""
 
-    limits: Limits
+    limits: QueueLimits
     following: int = 1  # the next job's number
     jobs: list[Job] = field(default_factory=list)  # in the order they were added
 
@@ -59,30 +60,30 @@ class Queue:
     def summary(self) -> Path:
         return self.folder / "summary.md"
 
-    def lock_of(self, job_id: str) -> Path:
-        """Held by a job's process as long as it lives."""
+    def lock_path(self, job_id: str) -> Path:
+        """Locked by a job's process until it exits."""
         return self.folder / "jobs" / f"{job_id}.lock"
 
-    def log_of(self, job_id: str) -> Path:
-        """What a job's process prints."""
+    def log_path(self, job_id: str) -> Path:
+        """Output of a job's process."""
         return self.folder / "jobs" / f"{job_id}.log"
 
-    def end_of(self, job_id: str) -> Path:
-        """The exit code, written by the job itself: its starter may be gone by then."""
+    def exit_path(self, job_id: str) -> Path:
+        """Exit code, written by the job itself: its runner may have been killed by then."""
         return self.folder / "jobs" / f"{job_id}.end.json"
 
-    def prompt_of(self, job_id: str) -> Path:
+    def prompt_path(self, job_id: str) -> Path:
         return self.folder / "jobs" / f"{job_id}.prompt.md"
 
-    def read(self) -> Contents:
-        """The queue as it stands; empty where there is none."""
+    def read(self) -> QueueContents:
+        """The queue now; empty where there is no file."""
         try:
             data = files.read_json(self.path)
         except FileNotFoundError:
-            return Contents(Limits(platform.usable_cores()))
+            return QueueContents(QueueLimits(platform.usable_cores()))
         try:
             jobs = [Job.from_json(entry) for entry in data["jobs"]]
-            return Contents(Limits(**data["limits"]), int(data["following"]), jobs)
+            return QueueContents(QueueLimits(**data["limits"]), int(data["following"]), jobs)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.path} is damaged ({error}): move it away, the runs are not touched") from error
 
@@ -90,8 +91,8 @@ class Queue:
         return self.read().jobs
 
     @contextlib.contextmanager
-    def change(self) -> Iterator[Contents]:
-        """The queue to be changed by nobody else; written when the block ends well, and only where it differs."""
+    def change(self) -> Iterator[QueueContents]:
+        """The queue under its lock; written when the block ends without an error, and only where it differs."""
         if not self.folder.is_dir():
             prepare_runs_folder(self.root)
             self.folder.mkdir(mode=0o700, exist_ok=True)  # a command line may hold what others must not read
@@ -104,21 +105,21 @@ class Queue:
             if after != before or not self.path.exists():
                 files.write_json(self.path, after)
 
-    def add(self, *wishes: Wish) -> list[Job]:
-        """Put jobs at the end. Of two with one key the second is not put in: the first is given back."""
-        found: list[Job] = []
+    def add(self, *requests: JobRequest) -> list[Job]:
+        """Append jobs. Of two with one key the second is not added: the first is returned."""
+        added: list[Job] = []
         with self.change() as contents:
-            if sum(job.state == "waiting" for job in contents.jobs) + len(wishes) > MOST_WAITING:
+            if sum(job.state == "waiting" for job in contents.jobs) + len(requests) > MOST_WAITING:
                 raise UserError(f"the queue holds at most {MOST_WAITING} waiting jobs")
-            for wish in wishes:
-                known = next((job for job in contents.jobs if wish.key is not None and job.key == wish.key), None)
+            for request in requests:
+                known = next((job for job in contents.jobs if request.key is not None and job.key == request.key), None)
                 if known is None:
-                    known = Job.of(wish, str(contents.following), now())
+                    known = Job.from_request(request, str(contents.following), now())
                     contents.following += 1
                     contents.jobs.append(known)
-                found.append(known)
+                added.append(known)
             self._prune(contents)
-        return found
+        return added
 
     def find(self, name: str) -> Job:
         """A job by its number or its run; UserError where there is none."""
@@ -127,36 +128,36 @@ class Queue:
             if name in (job.id, job.run_id):
                 return job
         known = [name for job in jobs for name in (job.id, job.run_id) if name]
-        told = suggestion(name[:80], known) if known else "the queue is empty"
-        raise UserError(f"no job {name[:80]!r} in the queue: {told}")
+        hint = suggestion(name[:80], known) if known else "the queue is empty"
+        raise UserError(f"no job {name[:80]!r} in the queue: {hint}")
 
-    def of_run(self, run_id: str) -> Job | None:
+    def find_by_run(self, run_id: str) -> Job | None:
         """The newest job of a run."""
         return next((job for job in reversed(self.jobs()) if job.run_id == run_id), None)
 
-    def limit(self, jobs: int | None, steps: int | None) -> Limits:
+    def limit(self, jobs: int | None, steps: int | None) -> QueueLimits:
         """Change what may run at once; 0 steps means no limit on them."""
         with self.change() as contents:
             old = contents.limits
-            contents.limits = Limits(jobs or old.jobs, old.steps if steps is None else steps or None)
+            contents.limits = QueueLimits(jobs or old.jobs, old.steps if steps is None else steps or None)
             return contents.limits
 
     def cancel(self, job_id: str) -> Job:
-        """Take a waiting job out, or ask a running one to stop."""
+        """Remove a waiting job, or send SIGTERM to a running one."""
         with self.change() as contents:
             job = next(job for job in contents.jobs if job.id == job_id)
             if job.state == "waiting":
-                return contents.put(replace(job, state="cancelled", cancelled=True, ended=now(), told="was waiting"))
+                return contents.put(replace(job, state="cancelled", cancelled=True, ended=now(), message="was waiting"))
             if job.state == "running":
                 job = contents.put(replace(job, cancelled=True))
                 if self.alive(job):
-                    ask_to_end(job)
+                    terminate_job(job)
         return job
 
     def alive(self, job: Job) -> bool:
-        """Whether the process of a job lives: it holds a lock, so a reused pid or a killed runner do not matter."""
+        """Whether the process of a job runs: it holds a lock, so a reused pid or a killed runner do not matter."""
         try:
-            fd = platform.open_read(self.lock_of(job.id))
+            fd = platform.open_read(self.lock_path(job.id))
         except OSError:
             return False
         try:
@@ -165,52 +166,53 @@ class Queue:
             os.close(fd)
 
     def runner(self) -> Owner | None:
-        """The process that works through the queue, None where there is none."""
+        """The runner's process, None where none runs."""
         return lock_holder(self.runner_lock)
 
-    def run_status(self, job: Job) -> str | None:
-        """What the run of a job says, None where it has none yet."""
-        from gymlab.runs.paths import RunPaths
-
-        if job.run_id is None or not (paths := RunPaths(self.root / job.run_id)).exists:
-            return None
-        return str(read_status(paths)["status"])
+    def run_state(self, job: Job) -> RunState | None:
+        """The state of a job's run, None where it trains none."""
+        return None if job.run_id is None else read_run_state(RunPaths(self.root / job.run_id))
 
     def exit_code(self, job: Job) -> int | None:
-        """As the job wrote it down in this attempt; None where it was killed."""
-        record = read_record(self.end_of(job.id))
+        """As the job wrote it in this attempt; None where it was killed."""
+        record = read_record(self.exit_path(job.id))
         code = record.get("exit_code")
         return code if isinstance(code, int) and record.get("attempt") == job.attempts else None
 
-    def _prune(self, contents: Contents) -> None:
-        """Forget the oldest that have ended."""
+    def _prune(self, contents: QueueContents) -> None:
+        """Remove the oldest jobs that have ended."""
         ended = [job.id for job in contents.jobs if not job.open]
-        for job_id in ended[: max(0, len(ended) - _KEPT)]:
+        for job_id in ended[: max(0, len(ended) - _MOST_ENDED)]:
             contents.jobs = [job for job in contents.jobs if job.id != job_id]
-            for path in (self.lock_of(job_id), self.log_of(job_id), self.end_of(job_id), self.prompt_of(job_id)):
+            for path in (
+                self.lock_path(job_id),
+                self.log_path(job_id),
+                self.exit_path(job_id),
+                self.prompt_path(job_id),
+            ):
                 path.unlink(missing_ok=True)
 
 
-def ask_to_end(job: Job) -> bool:
+def terminate_job(job: Job) -> bool:
     """SIGTERM to a job's process: a training then writes a checkpoint and ends."""
     if job.pid is None:
-        return False  # it is being started: who does so looks again
+        return False  # it is being started: the runner checks `cancelled` afterwards
     if job.start is not None:
         return platform.signal_process(job.pid, job.start, platform.TERMINATE)
-    with contextlib.suppress(OSError):  # a system that does not tell when a process began
+    with contextlib.suppress(OSError):  # the system has no start times of processes
         os.kill(job.pid, platform.TERMINATE)
         return True
     return False
 
 
-def _data(contents: Contents) -> dict[str, Any]:
+def _data(contents: QueueContents) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "limits": asdict(contents.limits),
         "following": contents.following,
-        "jobs": [{key: _plain(value) for key, value in job.as_json().items()} for job in contents.jobs],
+        "jobs": [{key: _as_list(value) for key, value in job.as_json().items()} for job in contents.jobs],
     }
 
 
-def _plain(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""What came of the jobs, for people and for programs."""
+"""Results of the jobs: a table for people, facts for programs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,15 @@ _ORDER = ("done", "stopped", "failed", "cancelled", "running", "waiting")
 
 def facts(root: Path, job: Job) -> dict[str, Any]:
     """A job for programs, with what its run has reached."""
-    known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code", "told")}
-    known |= {"added": job.added, "started": job.started, "ended": job.ended, "steps": job.steps, "key": job.key}
+    known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code")}
+    known |= {
+        "told": job.message,
+        "added": job.added,
+        "started": job.started,
+        "ended": job.ended,
+        "steps": job.steps,
+        "key": job.key,
+    }
     run: dict[str, Any] | None = None
     if job.run_id is not None and (paths := RunPaths(root / job.run_id)).exists:
         entry = summarize(paths)
@@ -44,7 +51,7 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
                 f"{best:.6g}" if isinstance(best, int | float) else "-",
                 {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
                 _took(job),
-                shown(job.told),
+                shown(job.message),
             )
         )
     return columns(rows, right=(3, 4))
@@ -53,10 +60,10 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
 def summary(root: Path, jobs: Sequence[Job]) -> list[str]:
     """How many ended how, and each of them."""
     count = Counter(job.state for job in jobs)
-    told = ", ".join(f"{count[state]} {state}" for state in _ORDER if count[state])  # type: ignore[index]
-    again = sum(job.attempts > 1 for job in jobs)
-    head = f"{len(jobs)} job{'s' * (len(jobs) != 1)}: {told or 'nothing to do'}"
-    head += f"; {again} begun again after being killed" if again else ""
+    counts = ", ".join(f"{count[state]} {state}" for state in _ORDER if count[state])  # type: ignore[index]
+    restarted = sum(job.attempts > 1 for job in jobs)
+    head = f"{len(jobs)} job{'s' * (len(jobs) != 1)}: {counts or 'nothing to do'}"
+    head += f"; {restarted} restarted after being killed" if restarted else ""
     return [head, *(table(root, jobs) if jobs else [])]
 
 

@@ -1,4 +1,4 @@
-"""The file of `gymlab tasks`: what to do overnight, as a list. Each entry names one kind of task and what it needs."""
+"""Task file of `gymlab tasks`: a YAML list of work for the queue. Each entry is one kind of task with its settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gymlab.recipes.yaml_source import Node, read_file
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|runs)\}")
 
 
-class _Task(BaseModel):
+class _TaskModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Train(_Task):
+class TrainTask(_TaskModel):
     """One run per seed."""
 
     recipe: str
@@ -33,13 +33,13 @@ class Train(_Task):
     note: str | None = None
 
 
-class Command(_Task):
+class CommandTask(_TaskModel):
     """A command of gymlab's: `smoke`, `results run`, `sweep` ..., with its arguments."""
 
     arguments: tuple[str, ...]
 
 
-class Agent(_Task):
+class AgentTask(_TaskModel):
     """A program of the user's, started without a shell. {prompt_file}, {prompt} and {runs} in it are filled in."""
 
     command: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -53,7 +53,7 @@ KINDS = ("train", "smoke", "results", "sweep", "autotune", "eval", "agent")
 _COMMANDS = {"results": ("results", "run")}  # the others are called as they are
 
 
-def read_tasks(path: Path) -> list[Train | Command | Agent]:
+def read_tasks(path: Path) -> list[TrainTask | CommandTask | AgentTask]:
     """Every task of a file; one UserError that lists all problems with their lines."""
     problems = Problems()
     root = read_file(path, problems)
@@ -72,27 +72,27 @@ def read_tasks(path: Path) -> list[Train | Command | Agent]:
     return tasks
 
 
-def _task(node: Node) -> Train | Command | Agent:
-    given = node.to_data()
-    if not isinstance(given, dict) or len(given) != 1:
-        raise ValueError(f"a task is one kind and what it needs, e.g. `- train: CartPole-v1:ppo`, got {given!r:.80}")
-    ((kind, needs),) = given.items()
+def _task(node: Node) -> TrainTask | CommandTask | AgentTask:
+    data = node.to_data()
+    if not isinstance(data, dict) or len(data) != 1:
+        raise ValueError(f"a task is one kind with its settings, e.g. `- train: CartPole-v1:ppo`, got {data!r:.80}")
+    ((kind, settings),) = data.items()
     if kind not in KINDS:
         raise ValueError(f"unknown task '{kind}': {suggestion(str(kind), KINDS)}")
     try:
         if kind == "train":
-            return Train.model_validate(needs if isinstance(needs, dict) else _train(_words(needs)))
+            return TrainTask.model_validate(settings if isinstance(settings, dict) else _train(_words(settings)))
         if kind == "agent":
-            return _agent(needs if isinstance(needs, dict) else {"command": needs})
+            return _agent(settings if isinstance(settings, dict) else {"command": settings})
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, e['loc'])) or kind}: {e['msg'].lower()}" for e in error.errors())
-        raise ValueError(f"{kind}: {told}") from None
-    words = [] if needs in (None, "all", True) else _words(needs)
-    return Command(arguments=(*_COMMANDS.get(kind, (kind,)), *words))
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or kind}: {e['msg'].lower()}" for e in error.errors())
+        raise ValueError(f"{kind}: {faults}") from None
+    words = [] if settings in (None, "all", True) else _words(settings)
+    return CommandTask(arguments=(*_COMMANDS.get(kind, (kind,)), *words))
 
 
-def _agent(needs: dict[str, Any]) -> Agent:
-    agent = Agent.model_validate(needs)
+def _agent(settings: dict[str, Any]) -> AgentTask:
+    agent = AgentTask.model_validate(settings)
     asked = {name for word in agent.command for name in _PLACEHOLDER.findall(word)} - {"runs"}
     if asked and agent.prompt is None:
         raise ValueError(f"agent: {{{sorted(asked)[0]}}} needs `prompt: diagnose` or `prompt: next-steps`")
@@ -106,9 +106,9 @@ def _train(words: list[str]) -> dict[str, Any]:
     return {"recipe": words[0], "overrides": tuple(words[1:])}
 
 
-def _words(needs: Any) -> list[str]:
-    if isinstance(needs, str):
-        return shlex.split(needs)
-    if isinstance(needs, list) and all(isinstance(word, str | int | float) for word in needs):
-        return [str(word) for word in needs]
-    raise ValueError(f"expected words or a list of them, got {needs!r:.80}")
+def _words(settings: Any) -> list[str]:
+    if isinstance(settings, str):
+        return shlex.split(settings)
+    if isinstance(settings, list) and all(isinstance(word, str | int | float) for word in settings):
+        return [str(word) for word in settings]
+    raise ValueError(f"expected words or a list of them, got {settings!r:.80}")
