@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gymlab.campaigns.next_steps import MOST_LETTERS, next_steps
+from gymlab.campaigns.next_steps import next_steps
+from gymlab.diagnosis.llm_prompt import MAX_CHARACTERS
 from tests.running import gymlab
 
 
@@ -32,7 +33,7 @@ def test_it_holds_the_question_curves_settings_and_findings_of_what_fell_short(r
     assert "policy.hidden=[4]" in text
     assert "┤" in text
     assert "LunarLander-v3" in text.partition("no run of ours")[2]
-    assert len(text) <= MOST_LETTERS
+    assert len(text) <= MAX_CHARACTERS
 
 
 def test_it_is_written_to_a_file_and_a_place_that_cannot_be_written_is_told(cli):

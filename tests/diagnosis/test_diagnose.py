@@ -12,11 +12,11 @@ import pytest
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Alert, Step, alerts_json
 from gymlab.diagnosis.causes import BUGS, CAUSES
-from gymlab.diagnosis.findings import Finding, ranked, top
-from gymlab.diagnosis.llm_prompt import MOST_LETTERS
+from gymlab.diagnosis.findings import RunFinding, first_actionable, rank_findings
+from gymlab.diagnosis.llm_prompt import MAX_CHARACTERS
 from gymlab.diagnosis.remedy import write_remedy
-from gymlab.diagnosis.unsolved import trend
-from gymlab.diagnosis.unusual_settings import RANGES, unusual
+from gymlab.diagnosis.unsolved import fit_trend
+from gymlab.diagnosis.unusual_settings import RANGES, unusual_settings
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.resolve import resolve
 from gymlab.runs import files
@@ -52,7 +52,7 @@ def unsolved(root, run_id, *, returns, rate="lin_1e-3", gamma=0.98, status="fini
 
 
 def finding(name, severity="warning", kind="alert", **more):
-    return Finding(name, kind, severity, "title", "evidence", "advice", {"ppo.gamma": 0.9}, **more)
+    return RunFinding(name, kind, severity, "title", "evidence", "advice", {"ppo.gamma": 0.9}, **more)
 
 
 def looked_at(cli, run, *options):
@@ -67,7 +67,7 @@ def test_causes_come_before_what_they_bring_about_however_severe():
         finding("kl-high", share=0.1),
         finding("value-loss-exploding", "critical"),
     ]
-    order = ranked(found, CAUSES)
+    order = rank_findings(found, CAUSES)
     assert [each.id for each in order] == ["kl-high", "value-loss-exploding", "return-collapsed"]
     assert order[0].explains == ("return-collapsed", "value-loss-exploding")
 
@@ -79,7 +79,7 @@ def test_what_nothing_explains_is_ordered_by_severity_then_share_then_time():
         finding("c", "critical", share=0.1),
         finding("d", since=3, share=0.2),
     ]
-    assert [each.id for each in ranked(found, [])] == ["c", "a", "d", "b"]
+    assert [each.id for each in rank_findings(found, [])] == ["c", "a", "d", "b"]
 
 
 def test_a_fault_is_first_then_bugs_and_falling_short_comes_before_hints():
@@ -87,9 +87,11 @@ def test_a_fault_is_first_then_bugs_and_falling_short_comes_before_hints():
         finding("hint", "info"), finding("not-solved", "info", "outcome"), finding("kl-high"),
         finding("bounds-broken", "warning", "bug"), finding("numerical-fault", "critical", "fault"),
     ]  # fmt: skip
-    order = [each.id for each in ranked(found, CAUSES)]
+    order = [each.id for each in rank_findings(found, CAUSES)]
     assert order == ["numerical-fault", "bounds-broken", "kl-high", "not-solved", "hint"]
-    assert top(ranked(found[:1], []), ended=False) is None  # a run that goes on is not changed for a hint
+    assert (
+        first_actionable(rank_findings(found[:1], []), ended=False) is None
+    )  # a run that goes on is not changed for a hint
 
 
 def test_causes_name_alerts_that_exist_and_never_go_in_a_circle():
@@ -113,8 +115,8 @@ def test_settings_are_unusual_only_outside_their_range_and_their_remedy_lies_ins
         )
 
     usual = {name: known.usual for name, known in RANGES.items()}
-    assert unusual(case(**usual, batch_size=64)) == []
-    odd = unusual(case(**usual | {"learning_rate": "lin_0.1", "gamma": 0}, batch_size=4))
+    assert unusual_settings(case(**usual, batch_size=64)) == []
+    odd = unusual_settings(case(**usual | {"learning_rate": "lin_0.1", "gamma": 0}, batch_size=4))
     assert {each.id: each.overrides for each in odd} == {
         "unusual-learning-rate": {"ppo.learning_rate": "lin_0.0003"},
         "unusual-gamma": {"ppo.gamma": 0.99},
@@ -122,16 +124,16 @@ def test_settings_are_unusual_only_outside_their_range_and_their_remedy_lies_ins
     }
     assert odd[0].id == "unusual-gamma"  # the furthest out
     short = RunContext(Context(settings={"n_envs": 4, "n_steps": 3, "ppo.learning_rate": 1e-3, "ppo.batch_size": 6}))
-    assert unusual(short)[0].overrides == {"n_steps": 96}  # 4 x 96 steps, which minibatches of 6 divide
+    assert unusual_settings(short)[0].overrides == {"n_steps": 96}  # 4 x 96 steps, which minibatches of 6 divide
 
 
 def test_a_trend_is_seen_through_noise_and_not_seen_where_there_is_none():
     steps, noise = np.arange(1, 201) * 256.0, np.random.default_rng(0).normal(0, 5, 200)
-    rising, flat, falling = (trend(steps, 100 + slope * steps / 1000 + noise) for slope in (2, 0, -2))
+    rising, flat, falling = (fit_trend(steps, 100 + slope * steps / 1000 + noise) for slope in (2, 0, -2))
     assert (rising.rising, flat.rising, falling.rising) == (True, False, False)
     assert (rising.falling, flat.falling, falling.falling) == (False, False, True)
     assert rising.per_step == pytest.approx(2 / 1000, rel=0.15)
-    assert trend(steps[:4], noise[:4]) is None
+    assert fit_trend(steps[:4], noise[:4]) is None
 
 
 def test_a_solved_run_has_nothing_wrong_with_it_and_nothing_to_apply(cli):
@@ -239,7 +241,7 @@ def test_the_bundle_is_one_bounded_page_without_secrets(cli, monkeypatch):
     facts = looked_at(cli, "bad", "--bundle")
     page = Path(facts["bundle"]).read_text()
     assert Path(facts["bundle"]) == paths.root / "diagnosis.md"
-    assert len(page) <= MOST_LETTERS
+    assert len(page) <= MAX_CHARACTERS
     assert "abcdef0123456789" not in page
     for part in (
         "## Result",
@@ -263,7 +265,7 @@ def test_a_long_log_does_not_make_a_long_bundle(cli):
     paths = unsolved(cli.folder / "runs", "wordy", returns=[20.0] * 100)
     paths.log.write_text(("word " * 100 + "\n") * 1000)
     page = Path(looked_at(cli, "wordy", "--bundle")["bundle"]).read_text()
-    assert len(page) <= MOST_LETTERS
+    assert len(page) <= MAX_CHARACTERS
 
 
 def test_advice_becomes_a_variant_that_extends_the_runs_own_and_says_where_it_comes_from(cli):

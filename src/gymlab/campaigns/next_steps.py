@@ -1,7 +1,4 @@
-"""`gymlab next-steps`: what was reached so far and what is missing, as a prompt for a person or a language model.
-
-One Markdown page that needs nothing beside it. What runs say of themselves may come from strangers: it is quoted.
-"""
+"""`gymlab next-steps`: best runs, latest runs and what fell short, as a prompt for a person or a language model."""
 
 from __future__ import annotations
 
@@ -12,15 +9,14 @@ from typing import Any
 from gymlab.campaigns.references import Data, data, scores_of
 from gymlab.core.format import format_count, format_duration
 from gymlab.diagnosis.examine import examine, verdict
-from gymlab.diagnosis.page import evidence_of
+from gymlab.diagnosis.llm_prompt import build_prompt, code_block
+from gymlab.diagnosis.page import evidence_text
 from gymlab.reports import sections
 from gymlab.reports.sections import shown
 from gymlab.runs.paths import RunPaths
-from gymlab.runs.redact import redact
 from gymlab.runs.registry import Registry
 
 FILE = "next-steps.md"
-MOST_LETTERS = 24_000
 _MOST_ENVS = 12
 _MOST_RECENT = 15
 _MOST_STUDIED = 3
@@ -45,13 +41,7 @@ def next_steps(root: Path) -> str:
         ("What fell short, and what gymlab makes of it", _studied(root, runs)),
         ("Environments with references and no run of ours", _untouched(runs, known)),
     ]
-    body = "".join(f"\n## {title}\n\n" + "\n".join(lines) + "\n" for title, lines in parts if lines)
-    text = redact(f"# Next learning steps\n\n{_TASK}\n{body}")
-    if len(text) <= MOST_LETTERS:
-        return text
-    cut = text[: MOST_LETTERS - 40].splitlines()[:-1]
-    closing = ["```"] if sum(line.startswith("```") for line in cut) % 2 else []
-    return "\n".join([*cut, *closing, "", "(cut here: it was longer)"]) + "\n"
+    return build_prompt("Next learning steps", _TASK, parts)
 
 
 def _best(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -118,11 +108,11 @@ def _studied(root: Path, runs: Sequence[dict[str, Any]]) -> list[str]:
     for run in poor[:_MOST_STUDIED]:
         found = examine(RunPaths(root / run["id"]))
         changed = ", ".join(f"{k}={shown(v)}" for k, v in found.facts.settings.items() if k.count(".") and v)[:600]
-        lines += [f"### {shown(run['id'])}: {shown(verdict(found))}", "", "```text"]
-        lines += [line.replace("```", "'''") for line in sections.return_plot(found.facts)]
-        lines += ["```", "", f"Settings: `{changed.replace('`', '')}`", ""]
+        lines += [f"### {shown(run['id'])}: {shown(verdict(found))}", ""]
+        lines += code_block(sections.return_plot(found.facts))
+        lines += ["", f"Settings: `{changed.replace('`', '')}`", ""]
         for finding in found.findings[:3]:
-            lines.append(f"- **{finding.id}** ({finding.severity}): {shown(evidence_of(finding))}. {finding.advice}")
+            lines.append(f"- **{finding.id}** ({finding.severity}): {shown(evidence_text(finding))}. {finding.advice}")
         lines.append("")
     return lines
 

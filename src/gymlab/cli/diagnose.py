@@ -36,15 +36,15 @@ def diagnose(
     if as_json:
         typer.echo(strict_json(facts))
         return
-    from gymlab.diagnosis.page import lines
+    from gymlab.diagnosis.page import diagnosis_lines
     from gymlab.runs.logs import strip_escapes
 
-    told = lines(found, facts["replay"])
+    lines = diagnosis_lines(found, facts["replay"])
     if written is not None:
-        told.insert(-1, f"bundle for a person or a model: {written}")
+        lines.insert(-1, f"bundle for a person or a model: {written}")
     if facts["applied"] is not None:
-        told[-1:] = _applied(facts["applied"])
-    for line in told:
+        lines[-1:] = _applied(facts["applied"])
+    for line in lines:
         typer.echo(strip_escapes(line))
 
 
@@ -77,13 +77,13 @@ def _replay(found: Diagnosis) -> dict[str, Any]:
 
 def _bundle(found: Diagnosis, output: Path | None) -> Path:
     from gymlab.core.errors import UserError
-    from gymlab.diagnosis.llm_prompt import FILE, briefing
+    from gymlab.diagnosis.llm_prompt import FILE, diagnosis_prompt
     from gymlab.runs import files
 
     paths = found.facts.paths
     target = output or paths.inside(paths.root / FILE)
     try:
-        files.write_text(target, briefing(found))
+        files.write_text(target, diagnosis_prompt(found))
     except OSError as error:
         raise UserError(f"cannot write '{target}' ({error.strerror}): name another file with --output") from error
     return target

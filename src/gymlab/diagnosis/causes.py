@@ -1,8 +1,8 @@
-"""Which alert brings about which: acting on the cause makes the effects go away, the other way round it does not."""
+"""Which alert causes which: fixing the cause clears its effects, not the other way round."""
 
 from __future__ import annotations
 
-# What no setting causes: nothing else can be trusted before these are gone.
+# Caused by no setting; no other finding can be trusted before these are fixed.
 BUGS = ("bounds-broken", "counter-fell")
 
 _OF_POOR_LEARNING = ("return-stalled", "return-collapsed", "greedy-below-sampled", "not-solved", "budget-short")

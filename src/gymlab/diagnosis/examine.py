@@ -1,4 +1,4 @@
-"""A run's folder in, ranked findings out. Nothing of the user's is imported, and nothing is written."""
+"""Diagnose a run from its folder: ranked findings and a verdict. Imports none of the user's code, writes nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gymlab.alerts.overrides import changed, lower_rate
 from gymlab.alerts.registry import rules_from_settings
 from gymlab.core.errors import GymlabError, RunError
 from gymlab.diagnosis.causes import BUGS, CAUSES
-from gymlab.diagnosis.findings import Finding, of_alert, ranked, top
-from gymlab.diagnosis.unsolved import Trend, outcome, trend
-from gymlab.diagnosis.unusual_settings import Unusual, unusual
+from gymlab.diagnosis.findings import RunFinding, finding_from_alert, first_actionable, rank_findings
+from gymlab.diagnosis.unsolved import Trend, fit_trend, unsolved_finding
+from gymlab.diagnosis.unusual_settings import UnusualSetting, unusual_settings
 from gymlab.metrics.catalogue import metric
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.fault_bundle import Bundle, bundles, read_bundle
@@ -26,10 +26,10 @@ from gymlab.runs.status import read_record
 
 
 class Diagnosis(NamedTuple):
-    """What a run's folder tells."""
+    """The result of `examine`."""
 
     facts: Facts
-    findings: list[Finding]  # the one to act on first
+    findings: list[RunFinding]  # the one to act on first
     alerts: list[Alert]
     fault: Bundle | None  # the newest numerical fault
     faults: list[int]  # updates
@@ -41,48 +41,49 @@ class Diagnosis(NamedTuple):
         return known if isinstance(known, bool) else None
 
     @property
-    def remedy(self) -> Finding | None:
-        """The finding whose overrides are to be tried next; None where the run is solved or nothing is to be set."""
+    def remedy(self) -> RunFinding | None:
+        """The finding whose overrides to try next; None where the run is solved or no finding has any."""
         ended = self.facts.status.get("status") == "finished"
-        return None if self.solved and ended else top(self.findings, ended=ended)
+        return None if self.solved and ended else first_actionable(self.findings, ended=ended)
 
 
 def examine(paths: RunPaths) -> Diagnosis:
-    """Everything that is wrong with a run, whether it is running, has ended, crashed or was downloaded."""
+    """Diagnose a run, whether it is running, has ended, crashed or was downloaded."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)))
     run = RunContext(context_of(facts.settings), known_bounds(facts))
     found = bundles(paths)
     fault = read_bundle(found[0]) if found else None
     alerts = read_alerts(facts, run)
-    seen = _trend(paths.metrics)
-    findings = findings_of(facts, run, alerts, fault, seen)
-    return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], seen)
+    trend = _trend(paths.metrics)
+    findings = find_all(facts, run, alerts, fault, trend)
+    return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], trend)
 
 
-def findings_of(
-    facts: Facts, run: RunContext, alerts: Sequence[Alert], fault: Bundle | None, seen: Trend | None
-) -> list[Finding]:
-    """The findings, ranked. Pure."""
-    told = [of_alert(alert, "bug" if alert.id in BUGS else "alert") for alert in alerts]
+def find_all(
+    facts: Facts, run: RunContext, alerts: Sequence[Alert], fault: Bundle | None, trend: Trend | None
+) -> list[RunFinding]:
+    """All findings, ranked. Pure."""
+    findings = [finding_from_alert(alert, "bug" if alert.id in BUGS else "alert") for alert in alerts]
     if fault is not None:
-        told.append(of_fault(fault, run, passed=facts.measured.last.get("updates", 0) >= fault.report["update"]))
-    serious = [finding for finding in told if finding.severity != "info"]
-    poor = facts.summary.get("solved") is not True and (serious or not (seen and seen.rising))
-    odd = unusual(run) if poor and facts.measured.last else []
-    told += [_of_setting(each) for each in odd]
-    ended = outcome(facts, seen)
-    if ended is not None:
-        told.append(ended)
-    return ranked(told, [*CAUSES, *_of_settings(odd, told)])
+        passed = facts.measured.last.get("updates", 0) >= fault.report["update"]
+        findings.append(finding_from_fault(fault, run, passed=passed))
+    serious = [finding for finding in findings if finding.severity != "info"]
+    poor = facts.summary.get("solved") is not True and (serious or not (trend and trend.rising))
+    unusual = unusual_settings(run) if poor and facts.measured.last else []
+    findings += [_finding_from_setting(setting) for setting in unusual]
+    unsolved = unsolved_finding(facts, trend)
+    if unsolved is not None:
+        findings.append(unsolved)
+    return rank_findings(findings, [*CAUSES, *_setting_causes(unusual, findings)])
 
 
-def of_fault(fault: Bundle, run: RunContext, *, passed: bool) -> Finding:
-    """Numbers that went bad. One that the run has since gone beyond is no longer the first thing to look at."""
+def finding_from_fault(fault: Bundle, run: RunContext, *, passed: bool) -> RunFinding:
+    """A numerical fault as a finding; `passed`: the run has since continued beyond it, so it is only an alert."""
     report = fault.report
     place = report["findings"][0].get("place") if report["findings"] else None
     lower = lower_rate(run, 0.1) if place not in ("observation", "reward", "advantage", "state") else {}
     scale = changed(run, "normalize.reward", True) if place in ("advantage", "state") else {}
-    return Finding(
+    return RunFinding(
         id="numerical-fault",
         kind="alert" if passed else "fault",
         severity="warning" if passed else "critical",
@@ -96,22 +97,23 @@ def of_fault(fault: Bundle, run: RunContext, *, passed: bool) -> Finding:
 
 
 def read_alerts(facts: Facts, run: RunContext) -> list[Alert]:
-    """The alerts of a run: as it wrote them down. They are written at checkpoints and at the end, so where a run has
-    not ended properly its metrics are judged again, and whichever has seen more counts.
+    """The alerts of a run from its `alerts.json`, which is written at checkpoints and at the end.
+
+    Where a run has not ended properly its metrics are judged again; of both, the one that judged more rows counts.
     """
-    written = _written(facts.paths)
+    written = _read_alerts_file(facts.paths)
     if written is not None and facts.status.get("status") in ("finished", "stopped"):
         return written
     try:
         judged = judge_rows(rules_from_settings(facts.settings), run, _rows(facts.paths.metrics)).alerts()
-    except (GymlabError, OSError, ValueError):  # no store, or rules of the user's own that cannot be read
+    except (GymlabError, OSError, ValueError):  # no store, or unreadable custom rules
         judged = []
     newest = {alert.id: alert for alert in sorted([*(written or []), *judged], key=lambda alert: alert.judged)}
     return [newest[name] for name in sorted(newest)]
 
 
-def _written(paths: RunPaths) -> list[Alert] | None:
-    """`alerts.json`; None where there is none, or it is damaged."""
+def _read_alerts_file(paths: RunPaths) -> list[Alert] | None:
+    """The alerts in `alerts.json`; None where the file is missing or damaged."""
     try:
         return [Alert.from_json(entry) for entry in read_record(paths.inside(paths.alerts))["alerts"]]
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -125,27 +127,28 @@ def _rows(path: Path) -> Iterator[StoredRow]:
         done = found[-1].clock.updates
 
 
-def _of_setting(odd: Unusual) -> Finding:
-    tried = ", ".join(f"{key}={value}" for key, value in odd.overrides.items())
-    return Finding(
-        id=odd.id,
+def _finding_from_setting(unusual: UnusualSetting) -> RunFinding:
+    tried = ", ".join(f"{key}={value}" for key, value in unusual.overrides.items())
+    return RunFinding(
+        id=unusual.id,
         kind="setting",
-        severity="critical" if odd.distance >= 1 else "warning",
+        severity="critical" if unusual.distance >= 1 else "warning",
         title="a setting that few runs learn with",
-        evidence=odd.text,
-        advice=f"{odd.consequence[0].upper()}{odd.consequence[1:]}. Try {tried}.",
-        overrides=odd.overrides,
+        evidence=unusual.text,
+        advice=f"{unusual.consequence[0].upper()}{unusual.consequence[1:]}. Try {tried}.",
+        overrides=unusual.overrides,
     )
 
 
-def _of_settings(odd: Iterable[Unusual], findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """An unusual setting explains what is wrong with a metric that it moves, and that the run fell short."""
-    seen = list(findings)
+def _setting_causes(unusual: Iterable[UnusualSetting], findings: Sequence[RunFinding]) -> list[tuple[str, str]]:
+    """(cause, effect) pairs: an unusual setting explains findings about metrics that it moves."""
     pairs = []
-    for each in odd:
-        leaf = each.key.rpartition(".")[2]
-        moved = [f.id for f in seen if f.kind in ("alert", "outcome") and leaf in _leaves(metric(f.metric).settings)]
-        pairs += [(each.id, name) for name in moved]
+    for setting in unusual:
+        leaf = setting.key.rpartition(".")[2]
+        moved = [
+            f.id for f in findings if f.kind in ("alert", "outcome") and leaf in _leaves(metric(f.metric).settings)
+        ]
+        pairs += [(setting.id, name) for name in moved]
     return pairs
 
 
@@ -159,13 +162,12 @@ def _trend(path: Path) -> Trend | None:
             curve = reader.curves(["roll/return_mean"], "env_steps", 200)["roll/return_mean"]
     except RunError:
         return None
-    return trend(curve.x, curve.y)
+    return fit_trend(curve.x, curve.y)
 
 
 def verdict(diagnosis: Diagnosis) -> str:
-    """What to make of it all in one sentence, and what is left to say where nothing was found."""
+    """The diagnosis in one sentence."""
     facts = diagnosis.facts
-    seen = diagnosis.trend
     status = facts.status.get("status")
     if any(finding.kind == "fault" for finding in diagnosis.findings):
         return "its numbers went bad"
@@ -181,13 +183,13 @@ def verdict(diagnosis: Diagnosis) -> str:
         return "nothing is wrong with its numbers; it ended before its budget"
     if facts.solved_at is None:
         return "nothing is wrong; no return is known that counts as solved (env.solved_at)"
-    if seen is None:
+    if diagnosis.trend is None:
         return "nothing is wrong, but too few episodes ended to say where the return was going"
     return "no setting or metric stands out"
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """For programs."""
+    """The diagnosis as JSON."""
     remedy = diagnosis.remedy
     return {
         "solved": diagnosis.solved,

@@ -1,4 +1,4 @@
-"""What was found wrong with a run, and in which order to believe it: causes before what they bring about."""
+"""Findings of a diagnosis, and their ranking: causes before their effects."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from gymlab.alerts.engine import SEVERITIES, Alert, Severity
 
-# From numbers that went bad, over bugs that make all else meaningless, to what only says that a run fell short.
+# fault: numbers went bad; bug: other findings mean nothing; outcome: the run only fell short of its goal.
 Kind = Literal["fault", "bug", "setting", "alert", "outcome"]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong. `overrides` are by full key, as in a recipe."""
+class RunFinding:
+    """One thing that is wrong with a run. `overrides` are by full key, as in a recipe."""
 
     id: str
     kind: Kind
@@ -28,15 +28,15 @@ class Finding:
     updates: int = 0  # judged updates that were failing
     share: float = 1.0
     active: bool = True  # still so at the end
-    explains: tuple[str, ...] = ()  # ids of findings it brings about
+    explains: tuple[str, ...] = ()  # ids of findings it causes
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "explains": list(self.explains), "share": round(self.share, 4)}
 
 
-def of_alert(alert: Alert, kind: Kind = "alert") -> Finding:
+def finding_from_alert(alert: Alert, kind: Kind = "alert") -> RunFinding:
     """An alert as a finding."""
-    return Finding(
+    return RunFinding(
         id=alert.id,
         kind=kind,
         severity=alert.severity,
@@ -52,12 +52,11 @@ def of_alert(alert: Alert, kind: Kind = "alert") -> Finding:
     )
 
 
-def ranked(findings: Iterable[Finding], causes: Iterable[tuple[str, str]]) -> list[Finding]:
-    """The findings, each with what it explains, the one to act on first.
+def rank_findings(findings: Iterable[RunFinding], causes: Iterable[tuple[str, str]]) -> list[RunFinding]:
+    """The findings with `explains` filled in, the one to act on first.
 
-    `causes` are pairs (cause, effect) of ids. Faults come first, then bugs, then the rest: whatever nothing else
-    explains before what it brings about, then by severity, by the share of updates, by how much it explains, and the
-    earlier first. That a run fell short comes after all that is wrong and before what is merely worth knowing.
+    `causes` are pairs (cause, effect) of ids. The order is: faults, bugs, other warnings, outcomes, hints; within each,
+    causes before effects, then by severity, share of updates, number of findings explained, and time.
     """
     found = {finding.id: finding for finding in findings}
     pairs = [(a, b) for a, b in dict.fromkeys(causes) if a in found and b in found and _can_cause(found[a])]
@@ -65,36 +64,38 @@ def ranked(findings: Iterable[Finding], causes: Iterable[tuple[str, str]]) -> li
     for cause, effect in pairs:
         effects[cause].append(effect)
     depth = _depths(found, pairs)
-    told = [replace(finding, explains=tuple(sorted(_reached(name, effects)))) for name, finding in found.items()]
-    return sorted(told, key=lambda f: (_place(f), depth[f.id], *_weight(f)))
+    explained = [
+        replace(finding, explains=tuple(sorted(_all_effects(name, effects)))) for name, finding in found.items()
+    ]
+    return sorted(explained, key=lambda f: (_group(f), depth[f.id], *_weight(f)))
 
 
-def _can_cause(finding: Finding) -> bool:
+def _can_cause(finding: RunFinding) -> bool:
     return finding.severity != "info"
 
 
-def _weight(finding: Finding) -> tuple[float, ...]:
+def _weight(finding: RunFinding) -> tuple[float, ...]:
     severity = SEVERITIES.index(finding.severity)
     return (-severity, not finding.active, -round(finding.share, 1), -len(finding.explains), finding.since or 0)
 
 
-def _place(finding: Finding) -> int:
+def _group(finding: RunFinding) -> int:
     if finding.kind in ("fault", "bug", "outcome"):
         return {"fault": 0, "bug": 1, "outcome": 3}[finding.kind]
     return 4 if finding.severity == "info" else 2
 
 
 def _depths(found: Iterable[str], pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """How many causes stand above each finding, along the longest chain."""
+    """Length of the longest chain of causes above each finding."""
     depth = dict.fromkeys(found, 0)
-    for _ in range(len(depth)):  # which ends even where causes go in a circle
+    for _ in range(len(depth)):  # bounded, so cycles end
         for cause, effect in pairs:
             depth[effect] = max(depth[effect], min(depth[cause] + 1, len(depth)))
     return depth
 
 
-def _reached(name: str, effects: dict[str, list[str]]) -> set[str]:
-    """Everything a finding brings about, directly and through others."""
+def _all_effects(name: str, effects: dict[str, list[str]]) -> set[str]:
+    """The direct and indirect effects of a finding."""
     seen: set[str] = set()
     waiting = list(effects[name])
     while waiting:
@@ -105,7 +106,7 @@ def _reached(name: str, effects: dict[str, list[str]]) -> set[str]:
     return seen
 
 
-def top(findings: Sequence[Finding], *, ended: bool) -> Finding | None:
-    """The finding to act on: the first that says what to set. Mere hints count once a run has ended without success."""
+def first_actionable(findings: Sequence[RunFinding], *, ended: bool) -> RunFinding | None:
+    """The first finding with overrides. Hints (severity info) count only once the run has ended."""
     serious = [finding for finding in findings if ended or finding.severity != "info"]
     return next((finding for finding in serious if finding.overrides), None)

@@ -1,6 +1,7 @@
-"""`gymlab diagnose --bundle`: a run on one Markdown page, for a person or a language model who knows nothing of it.
+"""Prompts for a person or a language model: a task, then titled sections of data, redacted and bounded in length.
 
-Its size is bounded and its secrets are redacted. What a run says of itself may come from strangers: it is quoted.
+`build_prompt` is the only builder: `gymlab diagnose --bundle` (here), the web page's review and `gymlab next-steps`
+use it. What a run says of itself may come from strangers, so it is quoted: as a code block or line by line.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gymlab.diagnosis.examine import Diagnosis, verdict
-from gymlab.diagnosis.page import evidence_of, next_command
+from gymlab.diagnosis.page import evidence_text, next_command
 from gymlab.metrics.catalogue import metric
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import shown
 from gymlab.runs.logs import tail
+from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact, redact_tree
 
 FILE = "diagnosis.md"
-MOST_LETTERS = 24_000
+MAX_CHARACTERS = 24_000
 _LOG_LINES = 40
 _LOG_WIDTH = 200
 _TASK = """\
@@ -28,39 +30,56 @@ change you would try next, as `key=value` with a key from the settings below. Pr
 the curves should then look like. If nothing is wrong, say so."""
 
 
-def briefing(diagnosis: Diagnosis) -> str:
-    """The page. Long parts are cut, the log first."""
+def build_prompt(title: str, task: str, parts: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """A Markdown page: the title, the task, and a section for each (title, lines) that has lines.
+
+    Secrets are redacted, and the end is cut where the page is longer than MAX_CHARACTERS.
+    """
+    body = "".join(f"\n## {heading}\n\n" + "\n".join(lines) + "\n" for heading, lines in parts if lines)
+    return _bounded(redact(f"# {title}\n\n{task}\n{body}"))
+
+
+def code_block(lines: Iterable[str]) -> list[str]:
+    """The lines as a Markdown code block that no line can close; [] for no lines."""
+    quoted = [line.replace("```", "'''") for line in lines]
+    return ["```text", *quoted, "```"] if quoted else []
+
+
+def log_tail(paths: RunPaths) -> list[str]:
+    """The last lines of a run's log, long ones cut."""
+    return [_cut(line, _LOG_WIDTH) for line in tail(paths, _LOG_LINES)]
+
+
+def diagnosis_prompt(diagnosis: Diagnosis) -> str:
+    """A run's diagnosis as a prompt that needs nothing beside it."""
     facts = diagnosis.facts
+    result = {"verdict": verdict(diagnosis), **sections.result_rows(facts), **sections.score_rows(facts)}
     parts = [
-        ("Result", _rows({"verdict": verdict(diagnosis), **sections.result_rows(facts), **sections.score_rows(facts)})),
+        ("Result", [f"- {title}: {text}" for title, text in result.items()]),
         ("Findings", _findings(diagnosis)),
         ("Alerts", _alerts(diagnosis)),
-        ("Returns", _quoted(sections.return_plot(facts))),
-        ("Metrics: first → last, course, range", _quoted(sections.sparklines(facts))),
-        ("Settings", _quoted(_settings(facts.settings))),
-        ("What the names mean", _names(diagnosis)),
-        ("Next", [f"`{next_command(diagnosis)}`, or `{_again(facts)}` with your change as `key=value`"]),
-        ("Log, last lines", _quoted(_cut(line, _LOG_WIDTH) for line in tail(facts.paths, _LOG_LINES))),
+        ("Returns", code_block(sections.return_plot(facts))),
+        ("Metrics: first → last, course, range", code_block(sections.sparklines(facts))),
+        ("Settings", code_block(_settings(facts.settings))),
+        ("What the names mean", _metric_help(diagnosis)),
+        ("Next", [f"`{next_command(diagnosis)}`, or `{_train_command(facts)}` with your change as `key=value`"]),
+        ("Log, last lines", code_block(log_tail(facts.paths))),
     ]
-    head = f"# Diagnose this run: {shown(facts.name)}, seed {shown(facts.manifest.get('seed'))}\n\n{_TASK}\n"
-    text = head + "".join(f"\n## {title}\n\n" + "\n".join(lines) + "\n" for title, lines in parts if lines)
-    return _bounded(redact(text))
-
-
-def _rows(rows: dict[str, str]) -> list[str]:
-    return [f"- {title}: {text}" for title, text in rows.items()]
+    return build_prompt(
+        f"Diagnose this run: {shown(facts.name)}, seed {shown(facts.manifest.get('seed'))}", _TASK, parts
+    )
 
 
 def _findings(diagnosis: Diagnosis) -> list[str]:
-    told = []
+    lines = []
     for number, finding in enumerate(diagnosis.findings[:10], 1):
-        told += [
+        lines += [
             f"{number}. **{finding.id}** ({finding.severity}): {shown(finding.title)}",
-            f"   - seen: {shown(evidence_of(finding))}",
+            f"   - seen: {shown(evidence_text(finding))}",
             f"   - advice: {shown(finding.advice)}",
             *([f"   - explains: {', '.join(finding.explains)}"] if finding.explains else []),
         ]
-    return told or ["None."]
+    return lines or ["None."]
 
 
 def _alerts(diagnosis: Diagnosis) -> list[str]:
@@ -77,19 +96,14 @@ def _settings(settings: Any) -> list[str]:
     return [_cut(f"{shown(key)}: {shown(value)}", 160) for key, value in flat.items() if value is not None]
 
 
-def _names(diagnosis: Diagnosis) -> list[str]:
-    """The metrics that findings speak of, explained."""
+def _metric_help(diagnosis: Diagnosis) -> list[str]:
+    """The help texts of the metrics that findings name."""
     named = dict.fromkeys(finding.metric for finding in diagnosis.findings if finding.metric)
     return [f"- `{name}`: {metric(name).help} {metric(name).healthy}".rstrip() for name in [*named][:8]]
 
 
-def _again(facts: Facts) -> str:
+def _train_command(facts: Facts) -> str:
     return f"gymlab train {shown(facts.name)} --seed {shown(facts.manifest.get('seed'))}"
-
-
-def _quoted(lines: Iterable[str]) -> list[str]:
-    found = [line.replace("```", "'''") for line in lines]
-    return ["```text", *found, "```"] if found else []
 
 
 def _cut(text: str, most: int) -> str:
@@ -97,9 +111,9 @@ def _cut(text: str, most: int) -> str:
 
 
 def _bounded(text: str) -> str:
-    """At most so many letters, with every quotation closed."""
-    if len(text) <= MOST_LETTERS:
+    """At most MAX_CHARACTERS, with an open code block closed."""
+    if len(text) <= MAX_CHARACTERS:
         return text
-    kept: Sequence[str] = text[: MOST_LETTERS - 40].splitlines()[:-1]
+    kept = text[: MAX_CHARACTERS - 40].splitlines()[:-1]
     closing = ["```"] if sum(line.startswith("```") for line in kept) % 2 else []
     return "\n".join([*kept, *closing, "", "(cut here: it was longer)"]) + "\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 from gymlab.core.format import format_count
 from gymlab.diagnosis.examine import Diagnosis, verdict
-from gymlab.diagnosis.findings import Finding
+from gymlab.diagnosis.findings import RunFinding
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import shown
 
@@ -16,7 +16,7 @@ _WIDTH = 110
 _MOST = 8  # findings that are shown
 
 
-def lines(diagnosis: Diagnosis, replay: dict[str, Any] | None = None) -> list[str]:
+def diagnosis_lines(diagnosis: Diagnosis, replay: dict[str, Any] | None = None) -> list[str]:
     """The whole page."""
     return [
         *_head(diagnosis),
@@ -28,7 +28,7 @@ def lines(diagnosis: Diagnosis, replay: dict[str, Any] | None = None) -> list[st
 
 
 def next_command(diagnosis: Diagnosis, *, replayed: bool = False) -> str:
-    """What one would do now."""
+    """The command to run next."""
     run = diagnosis.facts.run_id
     status = diagnosis.facts.status.get("status")
     first = diagnosis.findings[0] if diagnosis.findings else None
@@ -46,22 +46,22 @@ def next_command(diagnosis: Diagnosis, *, replayed: bool = False) -> str:
     return f"gymlab diagnose {run} --bundle"
 
 
-def finding_lines(finding: Finding, number: int, width: int = _WIDTH) -> list[str]:
-    """One finding: what, the evidence, and what to do."""
+def finding_lines(finding: RunFinding, number: int, width: int = _WIDTH) -> list[str]:
+    """One finding: title, evidence, advice, and what it explains."""
     indent = " " * (len(str(number)) + 2)
-    told = [f"{evidence_of(finding)}.", finding.advice]
+    paragraphs = [f"{evidence_text(finding)}.", finding.advice]
     if finding.explains:
-        told.append(f"It explains {', '.join(finding.explains)}.")
+        paragraphs.append(f"It explains {', '.join(finding.explains)}.")
     wrapped = [
         line
-        for text in told
+        for text in paragraphs
         for line in textwrap.wrap(shown(text), width, initial_indent=indent, subsequent_indent=indent)
     ]
     return [f"{number}. {finding.id} ({finding.severity}): {shown(finding.title)}", *wrapped]
 
 
-def evidence_of(finding: Finding) -> str:
-    """What was seen, since when and for how much of the run."""
+def evidence_text(finding: RunFinding) -> str:
+    """The evidence, since when, and for what share of the run."""
     parts = [finding.evidence.rstrip(".")]
     if finding.since is not None:
         parts.append(f"since {format_count(finding.since)} env_steps")
@@ -72,7 +72,7 @@ def evidence_of(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _settings(finding: Finding) -> str:
+def _settings(finding: RunFinding) -> str:
     return " ".join(f"{key}={shown(value)}" for key, value in finding.overrides.items())
 
 
@@ -80,22 +80,22 @@ def _head(diagnosis: Diagnosis) -> list[str]:
     facts = diagnosis.facts
     fault = diagnosis.fault
     row = facts.measured.last
-    seen = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
+    last = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
     reason = str(facts.status.get("stop_reason") or "no reason given")
-    told = fault is not None and fault.report["told"] in reason  # then it follows below
+    repeated = fault is not None and fault.report["told"] in reason  # printed with the fault below
     index = facts.checkpoints
     lines = [
-        f"{facts.run_id}: {facts.status.get('status')}" + ("" if told else f", {shown(reason)}"),
-        f"verdict: {verdict(diagnosis).replace(' RUN', f' {facts.run_id}')}{_reached(facts)}",
-        f"last row: {seen or 'none'}",
+        f"{facts.run_id}: {facts.status.get('status')}" + ("" if repeated else f", {shown(reason)}"),
+        f"verdict: {verdict(diagnosis).replace(' RUN', f' {facts.run_id}')}{_last_return(facts)}",
+        f"last row: {last or 'none'}",
         f"last checkpoint: {shown(index['last'])}, best: {shown(index['best'])}",
     ]
     skipped = int(row.get("sys/skipped_updates", 0))
     return [*lines, f"skipped updates: {skipped}"] if skipped else lines
 
 
-def _reached(facts: Facts) -> str:
-    """The last evaluation beside what is wanted."""
+def _last_return(facts: Facts) -> str:
+    """The last evaluation beside the solved threshold."""
     judged = facts.measured.evaluations.returns
     if not len(judged):
         return ""
@@ -103,14 +103,14 @@ def _reached(facts: Facts) -> str:
     return f" ({'sampled' if facts.solved_by == 'sampled' else 'greedy'} return {judged[-1]:.4g}{goal})"
 
 
-def _findings(findings: list[Finding]) -> list[str]:
+def _findings(findings: list[RunFinding]) -> list[str]:
     if not findings:
         return ["", "no findings"]
-    told = ["", f"{len(findings)} finding{'s'[: len(findings) != 1]}, the one to act on first:"]
+    lines = ["", f"{len(findings)} finding{'s'[: len(findings) != 1]}, the one to act on first:"]
     for number, finding in enumerate(findings[:_MOST], 1):
-        told += finding_lines(finding, number)
+        lines += finding_lines(finding, number)
     more = len(findings) - _MOST
-    return [*told, f"(and {more} more: --json)"] if more > 0 else told
+    return [*lines, f"(and {more} more: --json)"] if more > 0 else lines
 
 
 def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
@@ -118,14 +118,14 @@ def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
         return []
     fault = diagnosis.fault.report
     row = diagnosis.facts.measured.last
-    told = ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['told']}"]
+    lines = ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['told']}"]
     if row.get("updates", 0) >= fault["update"]:
-        told.append("the run has since gone past it")
-    told += _tensors([tensor for tensor in fault["tensors"] if isinstance(tensor, dict)])
-    told += ["what to try:", *(f"  {text}" for text in fault["advice"])]
+        lines.append("the run has since gone past it")
+    lines += _tensors([tensor for tensor in fault["tensors"] if isinstance(tensor, dict)])
+    lines += ["what to try:", *(f"  {text}" for text in fault["advice"])]
     if replay is not None:
-        told.append(f"replay: {replay['told']}")
-    return [*told, f"bundle: {diagnosis.fault.path}"]
+        lines.append(f"replay: {replay['told']}")
+    return [*lines, f"bundle: {diagnosis.fault.path}"]
 
 
 def _tensors(tensors: list[dict[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Advice as a recipe: a run's settings with a finding's overrides, added to `./recipes/advice/ENV.yaml` as a variant.
+"""`gymlab diagnose --apply`: writes a run's settings with a finding's overrides to `./recipes/advice/ENV.yaml`.
 
 A folder below `./recipes` is looked into only when it is named, so what a bare `gymlab train ENV` runs stays the same.
 """
@@ -41,9 +41,9 @@ class Remedy(NamedTuple):
 
 
 def write_remedy(recipe: Recipe, overrides: Mapping[str, Any], provenance: str) -> Remedy:
-    """Add a variant of `recipe` with these overrides; what the file held stays as it was."""
-    wanted = amend(recipe, [f"{key}={_text(value)}" for key, value in overrides.items()])
-    changes = diff_recipes(recipe, wanted)
+    """Add a variant of `recipe` with these overrides to the file; its other contents stay unchanged."""
+    amended = amend(recipe, [f"{key}={_text(value)}" for key, value in overrides.items()])
+    changes = diff_recipes(recipe, amended)
     if not changes:
         raise UserError("the advice changes nothing: the run has these values already")
     path = FOLDER / recipe_file_name(recipe.env.id)
@@ -53,12 +53,12 @@ def write_remedy(recipe: Recipe, overrides: Mapping[str, Any], provenance: str) 
     name = _free(label, [*own, *variants_of(recipe.env.id)])
     parent = _parent(f"{path}:{label}" if label in own else f"{recipe.env.id}:{label}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    bodies = [variant_mapping(wanted)]
+    bodies = [variant_mapping(amended)]
     if parent is not None:
-        bodies.insert(0, {"extends": label, **_nested(diff_recipes(parent, wanted), wanted.algorithm.name)})
+        bodies.insert(0, {"extends": label, **_nested(diff_recipes(parent, amended), amended.algorithm.name)})
     for body in bodies:
         text = f"{before.rstrip()}\n{_block(name, body, provenance)}"
-        if _gives(text, name, wanted, path):
+        if _resolves_to(text, name, amended, path):
             files.write_text(path, text)
             return Remedy(path, name, changes)
     raise UserError(f"the advice could not be written as a variant of {recipe.name}: give it on the command line")
@@ -69,7 +69,7 @@ def _own_variants(path: Path) -> list[str]:
         return []
     problems = Problems()
     found = list(read_recipe_file(path, problems).variants)
-    problems.raise_any()  # what cannot be read is not added to
+    problems.raise_any()  # never add to a file with errors
     return found
 
 
@@ -85,16 +85,16 @@ def _free(label: str, taken: list[str]) -> str:
 def _parent(reference: str) -> Recipe | None:
     try:
         return resolve(reference).recipe
-    except GymlabError:  # the run came from elsewhere: its values are written out
+    except GymlabError:  # the run came from elsewhere: all its values are written
         return None
 
 
-def _gives(text: str, variant: str, wanted: Recipe, path: Path) -> bool:
-    """Whether this file's variant is the wanted recipe, read as `gymlab train` would read it."""
+def _resolves_to(text: str, variant: str, amended: Recipe, path: Path) -> bool:
+    """Whether the variant in `text` resolves to the amended recipe, as `gymlab train` would read it."""
     draft = path.with_name(f"draft-{path.name}")
     try:
         draft.write_text(text, encoding="utf-8")
-        return not diff_recipes(wanted, resolve(f"{draft}:{variant}").recipe)
+        return not diff_recipes(amended, resolve(f"{draft}:{variant}").recipe)
     except GymlabError:
         return False
     finally:

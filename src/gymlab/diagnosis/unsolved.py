@@ -1,4 +1,4 @@
-"""Why a run without a visible fault may still be unsolved: it was not trained long enough, or it has levelled off."""
+"""The trend of training returns, and why a run without a fault is unsolved: budget too short, or levelled off."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gymlab.core.format import format_count
-from gymlab.diagnosis.findings import Finding
+from gymlab.diagnosis.findings import RunFinding
 from gymlab.reports.run_facts import Facts
 
-_MOST = 10  # times the budget: beyond that a straight line tells nothing
+_MOST = 10  # times the budget: beyond that a straight line predicts nothing
 _FEWEST = 8  # points from which a trend is read
 
 
@@ -32,8 +32,8 @@ class Trend(NamedTuple):
         return self.rise < -2 * self.noise
 
 
-def trend(env_steps: np.ndarray, returns: np.ndarray) -> Trend | None:
-    """Where the returns were going at the end; None where there are too few."""
+def fit_trend(env_steps: np.ndarray, returns: np.ndarray) -> Trend | None:
+    """Fit the trend at the end of a run; None where there are too few points."""
     count = len(returns)
     if count < _FEWEST or env_steps[-1] <= env_steps[count // 2]:
         return None
@@ -48,18 +48,18 @@ def trend(env_steps: np.ndarray, returns: np.ndarray) -> Trend | None:
     return Trend(float(after.mean()), float(after.mean() - before.mean()), noise, float(slope))
 
 
-def outcome(facts: Facts, seen: Trend | None) -> Finding | None:
-    """What an unsolved run that has ended lacks; None where it is solved, still going, or nothing can be told."""
+def unsolved_finding(facts: Facts, trend: Trend | None) -> RunFinding | None:
+    """Why a finished run is unsolved; None where it is solved, still running, or has no trend."""
     goal = facts.solved_at
     if facts.summary.get("solved") is not False or goal is None or facts.status.get("status") != "finished":
         return None
-    if seen is None:
+    if trend is None:
         return None
-    reached = f"the return of training ended at {seen.last:.4g}, {goal:g} counts as solved"
-    if seen.rising:
-        return _too_short(facts, seen, goal, reached)
-    course = "was falling" if seen.falling else "had levelled off"
-    return Finding(
+    reached = f"the return of training ended at {trend.last:.4g}, {goal:g} counts as solved"
+    if trend.rising:
+        return _too_short(facts, trend, goal, reached)
+    course = "was falling" if trend.falling else "had levelled off"
+    return RunFinding(
         id="not-solved",
         kind="outcome",
         severity="info",
@@ -71,16 +71,16 @@ def outcome(facts: Facts, seen: Trend | None) -> Finding | None:
     )
 
 
-def _too_short(facts: Facts, seen: Trend, goal: float, reached: str) -> Finding:
+def _too_short(facts: Facts, trend: Trend, goal: float, reached: str) -> RunFinding:
     budget = facts.budget or int(facts.clock.get("env_steps", 0))
-    needed = budget + max(goal - seen.last, 0.0) / seen.per_step
-    wanted = _round_up(min(max(1.25 * needed, 1.5 * budget), _MOST * budget))
+    needed = budget + max(goal - trend.last, 0.0) / trend.per_step
+    steps_needed = _round_up(min(max(1.25 * needed, 1.5 * budget), _MOST * budget))
     far = f"at this pace {goal:g} is reached at about {format_count(needed)} env_steps"
     beyond = f"at this pace {goal:g} is more than {_MOST} budgets away"
     clock = " vec_steps" if "vec_steps" in str(facts.settings.get("budget", "")) else " env_steps"
     n_envs = facts.settings.get("n_envs")
-    steps = wanted // n_envs if clock == " vec_steps" and isinstance(n_envs, int) else wanted
-    return Finding(
+    steps = steps_needed // n_envs if clock == " vec_steps" and isinstance(n_envs, int) else steps_needed
+    return RunFinding(
         id="budget-short",
         kind="outcome",
         severity="info",

@@ -1,4 +1,4 @@
-"""Settings that few runs learn with. One becomes a finding only where a run does badly: some tasks need the unusual."""
+"""Settings outside their usual range. They are findings only where a run does badly: some tasks need them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymlab.alerts.overrides import changed, times
 
 
 class Range(NamedTuple):
-    """What an algorithm's setting usually is, and what to go back to."""
+    """The usual range of a setting, and the value to return to."""
 
     low: float
     high: float
@@ -20,7 +20,7 @@ class Range(NamedTuple):
     above: str
 
 
-class Unusual(NamedTuple):
+class UnusualSetting(NamedTuple):
     """A setting outside its usual range."""
 
     key: str
@@ -69,13 +69,13 @@ def ranges_table() -> list[str]:
     return rows
 
 
-def unusual(run: RunContext) -> list[Unusual]:
-    """All of them, the furthest out first."""
+def unusual_settings(run: RunContext) -> list[UnusualSetting]:
+    """All unusual settings of a run, the furthest outside first."""
     found = [*_outside(run), *_rollout(run), *_batch(run), *_optimizer(run)]
     return sorted(found, key=lambda each: -each.distance)
 
 
-def _outside(run: RunContext) -> Iterator[Unusual]:
+def _outside(run: RunContext) -> Iterator[UnusualSetting]:
     for leaf, known in RANGES.items():
         value = run.number(leaf)
         if value is None or known.low <= value <= known.high:
@@ -87,7 +87,7 @@ def _outside(run: RunContext) -> Iterator[Unusual]:
             side = "below" if low else "above"
             text = f"{run.key(leaf)} is {value:g}, {side} the usual {known.low:g} to {known.high:g}"
             distance = abs(math.log10(max(value, 1e-9) / max(limit, 1e-9)))
-            yield Unusual(run.key(leaf), text, consequence, _back(run, leaf, value, known), distance)
+            yield UnusualSetting(run.key(leaf), text, consequence, _back(run, leaf, value, known), distance)
 
 
 def _back(run: RunContext, leaf: str, value: float, known: Range) -> dict[str, Any]:
@@ -95,42 +95,41 @@ def _back(run: RunContext, leaf: str, value: float, known: Range) -> dict[str, A
     return times(run, leaf, known.usual / value) if value else changed(run, leaf, known.usual)
 
 
-def _rollout(run: RunContext) -> Iterator[Unusual]:
+def _rollout(run: RunContext) -> Iterator[UnusualSetting]:
     samples = run.samples
     n_steps = run.settings.get("n_steps")
     if samples is None or not isinstance(n_steps, int) or samples >= _FEWEST_SAMPLES:
         return
-    wanted = n_steps * 2 ** math.ceil(
-        math.log2(_ENOUGH_SAMPLES / samples)
-    )  # a multiple: the minibatch still divides it
+    doublings = math.ceil(math.log2(_ENOUGH_SAMPLES / samples))
+    enough = n_steps * 2**doublings  # a multiple, so that the minibatch still divides it
     text = f"an update learns from {samples} env steps (n_envs × n_steps), fewer than the usual {_FEWEST_SAMPLES}"
-    yield Unusual(
-        "n_steps", text, "its gradients are mostly noise", {"n_steps": wanted}, _far(samples, _FEWEST_SAMPLES)
+    yield UnusualSetting(
+        "n_steps", text, "its gradients are mostly noise", {"n_steps": enough}, _far(samples, _FEWEST_SAMPLES)
     )
 
 
-def _batch(run: RunContext) -> Iterator[Unusual]:
+def _batch(run: RunContext) -> Iterator[UnusualSetting]:
     size = run.number("batch_size")
     samples = run.samples
     if size is None or samples is None:
         return
     size = size * samples if size < 1 else size
     fits = [d for d in range(1, samples + 1) if samples % d == 0]
-    wanted = min(fits, key=lambda d: abs(math.log(d / _USUAL_BATCH)))
-    if size < _SMALLEST_BATCH <= wanted:
+    usual = min(fits, key=lambda d: abs(math.log(d / _USUAL_BATCH)))
+    if size < _SMALLEST_BATCH <= usual:
         text = f"{run.key('batch_size')} is {size:g}, below the usual {_SMALLEST_BATCH} or more"
-        overrides = changed(run, "batch_size", wanted)
-        yield Unusual(
+        overrides = changed(run, "batch_size", usual)
+        yield UnusualSetting(
             run.key("batch_size"), text, "its gradients are mostly noise", overrides, _far(size, _SMALLEST_BATCH)
         )
 
 
-def _optimizer(run: RunContext) -> Iterator[Unusual]:
+def _optimizer(run: RunContext) -> Iterator[UnusualSetting]:
     rate = run.number("learning_rate")
     if run.written("optimizer") == "sgd" and rate is not None and rate < 1e-2:
         text = f"{run.key('optimizer')} is sgd at a learning rate of {rate:g}, which suits adam"
         overrides = changed(run, "optimizer", "adam")
-        yield Unusual(
+        yield UnusualSetting(
             run.key("optimizer"), text, "steps are as small as the gradients are", overrides, _far(rate, 1e-2)
         )
 

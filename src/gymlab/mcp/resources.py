@@ -64,9 +64,9 @@ def add_prompts(server: MCPServer[Any], config: ServerConfig) -> None:
     def debug_run(run: str = "@last") -> str:
         """Debug this run: everything that is known of it on one page, and the question what to change."""
         from gymlab.diagnosis.examine import examine
-        from gymlab.diagnosis.llm_prompt import briefing
+        from gymlab.diagnosis.llm_prompt import diagnosis_prompt
 
-        return _with_resource_errors(lambda: briefing(examine(config.run(run))))
+        return _with_resource_errors(lambda: diagnosis_prompt(examine(config.run(run))))
 
     def plan_sweep(recipe: str, budget: str = "1M") -> str:
         """Plan a sweep of a recipe within a budget of env steps."""

@@ -114,7 +114,7 @@ def frames(
 def diagnose(config: ServerConfig, run: Run) -> DiagnosisAnswer:
     """What is wrong with a run: findings by weight, each with its evidence and advice, causes before effects."""
     from gymlab.diagnosis.examine import examine, verdict
-    from gymlab.diagnosis.page import evidence_of, next_command
+    from gymlab.diagnosis.page import evidence_text, next_command
 
     found = examine(config.run(run))
     remedy = found.remedy
@@ -123,7 +123,7 @@ def diagnose(config: ServerConfig, run: Run) -> DiagnosisAnswer:
             id=finding.id,
             severity=finding.severity,
             title=finding.title,
-            evidence=evidence_of(finding),
+            evidence=evidence_text(finding),
             advice=finding.advice,
             overrides=finding.overrides,
             explains=list(finding.explains),

@@ -21,7 +21,7 @@ from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.inspect.what_if import EditedObservationCard, ForcedActionCard
 from gymlab.web.inspect.worker_limit import PageWorkers, page_workers
 from gymlab.web.panels.review import Review
-from gymlab.web.run_prompt import episode_bundle
+from gymlab.web.run_prompt import episode_prompt
 from gymlab.web.site import Site
 from gymlab.web.workers.client import InspectorClient
 from gymlab.web.workers.step_table import episode_text
@@ -124,7 +124,7 @@ def _build_exports(state: InspectorState) -> None:
         return "" if state.table is None else f"run: {state.run_id}\n{episode_text(state.table, names)}"
 
     async def show() -> None:
-        review = Review("episode", lambda: episode_bundle(text()))
+        review = Review("episode", lambda: episode_prompt(text()))
         with ui.dialog() as dialog, ui.card().classes("w-full max-w-4xl"):
             review.build()
         dialog.open()

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.llm_endpoint import configured, stream
-from gymlab.web.run_prompt import run_bundle
+from gymlab.web.run_prompt import run_prompt
 from gymlab.web.selection import copy, show_errors
 from gymlab.web.view import LiveRun, plain_text
 
@@ -66,7 +66,7 @@ class ReviewPanel(Review):
     """Of a run."""
 
     def __init__(self, view: LiveRun) -> None:
-        super().__init__("run", lambda: run_bundle(view))
+        super().__init__("run", lambda: run_prompt(view))
 
 
 def _whom() -> str:
