@@ -38,23 +38,22 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-class Quietly:
-    """Watches a sweep and says nothing."""
+class SilentObserver:
+    """An observer of a sweep that prints nothing."""
 
-    def rows(self, rows): ...
-    def report(self, trial, seed, report): ...
-    def say(self, text): ...
+    def on_trials(self, trials): ...
+    def on_report(self, trial, seed, report): ...
 
 
-def here(runs, pool, **wanted):
+def here(runs, executor, **options):
     """A sweep by this process and the workers of a pool that other tests use too; what `results --json` says."""
-    from gymlab.campaigns.sweep.runner import Driver
-    from gymlab.campaigns.sweep.start import Wanted, make_plan
-    from gymlab.campaigns.sweep.store import open_ledger
+    from gymlab.campaigns.sweep.plan import SweepOptions, make_plan
+    from gymlab.campaigns.sweep.runner import SweepRunner
+    from gymlab.campaigns.sweep.store import create_store
     from gymlab.campaigns.sweep.sweep_status import results
 
     reference, *overrides = TINY
-    plan, _ = make_plan(Wanted(reference, tuple(overrides), **{"space": (RATES[1],), **wanted}), runs)
-    ledger = open_ledger(runs, plan)
-    assert Driver(runs, ledger, Quietly(), ("gymlab", "sweep")).run(pool)
-    return results(plan, ledger.rows())
+    plan, _ = make_plan(SweepOptions(reference, tuple(overrides), **{"space": (RATES[1],), **options}), runs)
+    store = create_store(runs, plan)
+    assert SweepRunner(runs, store, SilentObserver(), ("gymlab", "sweep")).run(executor)
+    return results(plan, store.trials())

@@ -4,21 +4,21 @@ import json
 
 import pytest
 
-from gymlab.campaigns.autotune.autotune import (
+from gymlab.campaigns.autotune.search import (
     CHOICE_SEEDS,
     SEARCH_SEEDS,
-    State,
-    candidates,
-    decide,
     fresh_seeds,
-    search_ends,
+    search_end,
     search_plan,
-    settle,
+    search_space,
+    select_candidates,
+    set_size,
+    size_by_time,
 )
-from gymlab.campaigns.autotune.choose_settings import space_of
+from gymlab.campaigns.autotune.state import AutotuneState
 from gymlab.campaigns.benchmark_table.trial import fresh_seed
 from gymlab.campaigns.sweep.space import check_space, parse_space
-from gymlab.campaigns.sweep.trial import Row
+from gymlab.campaigns.sweep.store import Trial
 from gymlab.cli.autotune import seconds_of
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend, resolve
@@ -29,13 +29,13 @@ DETUNED = {"Acrobot-v1:ppo": "ppo.learning_rate=1e-6", "LunarLander-v3:ppo": "pp
 
 
 def state(**more):
-    return State(**{"name": "t", "reference": "CartPole-v1:ppo", "seconds": 1200.0, "workers": 2, **more})
+    return AutotuneState(**{"name": "t", "reference": "CartPole-v1:ppo", "seconds": 1200.0, "workers": 2, **more})
 
 
 @pytest.mark.parametrize("reference", ["CartPole-v1:ppo", "Acrobot-v1:a2c", "FrozenLake-v1:reinforce"])
 def test_the_space_of_a_recipe_holds_only_what_it_allows(reference):
     recipe = resolve(reference).recipe
-    space = parse_space(space_of(recipe, 1200.0))
+    space = parse_space(search_space(recipe, 1200.0))
     check_space(space, recipe)
     keys = [dimension.key for dimension in space]
     assert f"{recipe.algorithm.name}.learning_rate" in keys
@@ -43,15 +43,15 @@ def test_the_space_of_a_recipe_holds_only_what_it_allows(reference):
 
 
 def test_a_schedule_keeps_its_shape():
-    assert space_of(resolve("CartPole-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=lin_log:3e-05..0.01"
-    assert space_of(resolve("Acrobot-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=log:3e-05..0.01"
+    assert search_space(resolve("CartPole-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=lin_log:3e-05..0.01"
+    assert search_space(resolve("Acrobot-v1:ppo").recipe, 60.0)[0] == "ppo.learning_rate=log:3e-05..0.01"
 
 
 def test_what_costs_compilations_is_tried_only_where_there_is_time():
     recipe = resolve("CartPole-v1:ppo").recipe
 
     def compiled(seconds):
-        found = parse_space(space_of(recipe, seconds))
+        found = parse_space(search_space(recipe, seconds))
         return [d.key for d in found if shape_of(amend(recipe, [d.text(d.ends()[1])])) != shape_of(recipe)]
 
     keys = ["normalize.obs", "normalize.reward", "n_steps", "ppo.epochs"]
@@ -60,7 +60,7 @@ def test_what_costs_compilations_is_tried_only_where_there_is_time():
 
 def test_what_is_planned_fits_into_the_time():
     recipe = resolve("LunarLander-v3:ppo").recipe
-    decided = decide(state(reference="LunarLander-v3:ppo"), recipe, speed=5000.0)
+    decided = size_by_time(state(reference="LunarLander-v3:ppo"), recipe, speed=5000.0)
     rounds = decided.trials / 9
     search = rounds * decided.env_steps * (1 + 2 * (1 - 1 / 3))  # 9 to a ninth, 3 to a third, 1 to the end: 2 1/3 runs
     choice, confirm = 6 * decided.env_steps, 10 * decided.env_steps
@@ -70,7 +70,7 @@ def test_what_is_planned_fits_into_the_time():
 
 
 def test_a_machine_that_became_slower_confirms_with_fewer_seeds():
-    decided = settle(state(), resolve("CartPole-v1:ppo").recipe, 100_000, 18, speed=10_000.0)
+    decided = set_size(state(), resolve("CartPole-v1:ppo").recipe, 100_000, 18, speed=10_000.0)
     # 26.3 s a run as measured: (1200 - 800) s x 2 workers / (2 x 26.3 s) = 15, and ten are enough
     assert len(fresh_seeds(decided, spent=800.0)) == 10
     # 50 s a run in the choice: 400 x 2 / 100 = 8
@@ -86,18 +86,20 @@ def test_a_machine_that_became_slower_confirms_with_fewer_seeds():
     ],
 )
 def test_the_search_ends_while_there_is_time_for_the_rest(env_steps, seconds):
-    decided = settle(state(), resolve("CartPole-v1:ppo").recipe, env_steps, 18, speed=10_000.0)
-    assert search_ends(decided) == pytest.approx(seconds, abs=0.5)
+    decided = set_size(state(), resolve("CartPole-v1:ppo").recipe, env_steps, 18, speed=10_000.0)
+    assert search_end(decided) == pytest.approx(seconds, abs=0.5)
 
 
 def test_too_little_time_is_refused_with_what_would_do():
     with pytest.raises(UserError, match=r"give it \d+m or more"):
-        decide(state(reference="LunarLander-v3:ppo", seconds=30.0), resolve("LunarLander-v3:ppo").recipe, speed=1000.0)
+        size_by_time(
+            state(reference="LunarLander-v3:ppo", seconds=30.0), resolve("LunarLander-v3:ppo").recipe, speed=1000.0
+        )
 
 
 def test_no_run_that_confirms_was_seen_before():
     recipe = resolve("CartPole-v1:ppo").recipe
-    decided = settle(state(), recipe, 10_000, 18)
+    decided = set_size(state(), recipe, 10_000, 18)
     fresh = fresh_seeds(decided, 0.0)
     assert not set(fresh) & {*SEARCH_SEEDS, *CHOICE_SEEDS}
     assert len({fresh_seed(seed) for seed in fresh}) == len(fresh)
@@ -106,14 +108,14 @@ def test_no_run_that_confirms_was_seen_before():
 
 def test_the_recipe_itself_is_the_first_trial():
     recipe = resolve("CartPole-v1:ppo").recipe
-    plan = search_plan(settle(state(), recipe, 10_000, 18), recipe)
+    plan = search_plan(set_size(state(), recipe, 10_000, 18), recipe)
     assert plan.first == ((),)
-    assert plan.stop_sick
+    assert plan.stop_at_critical
 
 
 def test_candidates_are_those_that_came_furthest_and_not_the_recipe():
     def row(index, kind, value, rungs, reason=""):
-        return Row(index, index, kind, {}, () if index == 0 else (f"n_envs={index}",), value, rungs, reason=reason)
+        return Trial(index, index, kind, {}, () if index == 0 else (f"n_envs={index}",), value, rungs, reason=reason)
 
     rows = [
         row(0, "finished", 500.0, {0: 9.0, 1: 9.0}),
@@ -123,7 +125,7 @@ def test_candidates_are_those_that_came_furthest_and_not_the_recipe():
         row(4, "pruned", 99.0, {0: 99.0}, reason="ruled out by dead-policy"),
         row(5, "failed", None, {}),
     ]
-    assert candidates(rows) == (("n_envs=2",), ("n_envs=3",), ("n_envs=1",))
+    assert select_candidates(rows) == (("n_envs=2",), ("n_envs=3",), ("n_envs=1",))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("90s", 90), ("1h30m", 5400)])

@@ -105,10 +105,10 @@ def test_a_group_is_listed_and_ends_with_its_interquartile_mean_and_every_member
 
 def test_a_stop_ends_the_member_under_way_in_order_and_begins_no_other(pooled):
     runs, _, outcome = pooled
-    assert [ending.status for ending in outcome.endings] == ["stopped", "not begun"]
-    assert (outcome.endings[0].stop_reason, outcome.exit_code) == ("interrupted by SIGINT", 130)
+    assert [result.status for result in outcome.results] == ["stopped", "not begun"]
+    assert (outcome.results[0].stop_reason, outcome.exit_code) == ("interrupted by SIGINT", 130)
     saved = load_checkpoint(RunPaths(runs / "long-s3"), "last").info["clock"]
-    assert saved["env_steps"] == outcome.endings[0].env_steps > 0
+    assert saved["env_steps"] == outcome.results[0].env_steps > 0
     assert not (runs / "long-s4").exists()
     assert [member.run_id for member in read_group(runs, "long").members] == ["long-s3", "long-s4"]
     assert [(m.run_id, begun) for m, begun in unfinished(runs, outcome.group)] == [
@@ -190,7 +190,7 @@ def test_a_vmapped_member_has_rows_evaluations_and_checkpoints_where_its_solo_ru
 
 def test_a_vmapped_member_whose_numbers_go_bad_ends_alone(vmapped):
     _, outcome = vmapped
-    assert [ending.status for ending in outcome.endings] == ["finished", "failed"]
+    assert [result.status for result in outcome.results] == ["finished", "failed"]
     assert outcome.exit_code == 1
     assert all("a lower learning_rate (it was 1e+38)" in message for message in outcome.failures.values())
     assert outcome.lines()[-1] == "next: gymlab resume v"

@@ -10,17 +10,17 @@ import pytest
 
 from gymlab.campaigns.executors.pool import Pool
 from gymlab.campaigns.executors.protocol import RunProgressed
-from gymlab.campaigns.sweep.plan import write_plan
-from gymlab.campaigns.sweep.runner import Driver
-from gymlab.campaigns.sweep.start import Wanted, known_plan, make_plan
-from gymlab.campaigns.sweep.store import join_ledger, open_ledger
+from gymlab.campaigns.executors.vmapped import VmappedExecutor
+from gymlab.campaigns.sweep.plan import SweepOptions, make_plan, reuse_plan, write_plan
+from gymlab.campaigns.sweep.runner import SweepRunner
+from gymlab.campaigns.sweep.store import create_store, open_store
 from gymlab.campaigns.sweep.sweep_status import results
 from gymlab.core.errors import UserError
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
-from tests.campaigns.sweeping import RATES, TINY, Quietly, begin, here, journal, trials
+from tests.campaigns.sweeping import RATES, TINY, SilentObserver, begin, here, journal, trials
 from tests.running import gymlab, last_json
 
 
@@ -82,10 +82,10 @@ def test_two_processes_share_a_sweep_and_do_no_trial_twice(folder, pools):
     words = [*RATES, "--trials", 6, "--budget", 4096, "--name", "two", "--method", "random", "--workers", 1]
     with begin(folder, *words) as first:
         wait_for(lambda: journal_says(folder / "runs", "two", '"owner"'))
-        ledger = join_ledger(folder / "runs", "two", None)
-        assert Driver(folder / "runs", ledger, Quietly(), ()).run(pools[1])
+        store = open_store(folder / "runs", "two", None)
+        assert SweepRunner(folder / "runs", store, SilentObserver(), ()).run(pools[1])
         assert first.wait(60) == 0
-    told = results(ledger.plan, ledger.rows())
+    told = results(store.plan, store.trials())
     assert told["trials"]["finished"] == 6
     study = journal(folder / "runs", "two")
     assert sorted(trial.user_attrs["index"] for trial in study.trials) == list(range(6))
@@ -99,20 +99,22 @@ def test_two_processes_share_a_sweep_and_do_no_trial_twice(folder, pools):
 
 @pytest.mark.slow
 def test_a_run_whose_worker_dies_goes_on_with_another(tmp_path):
-    class Killer(Quietly):
+    class Killer(SilentObserver):
         killed = 0
 
-        def report(self, trial, seed, report):
+        def on_report(self, trial, seed, report):
             if isinstance(report, RunProgressed) and report.env_steps > 1000 and not self.killed:
                 self.killed = read_status(RunPaths(tmp_path / f"dies-t{trial:03d}-s{seed}"))["pid"]
                 os.kill(self.killed, signal.SIGKILL)
 
-    plan, _ = make_plan(Wanted(TINY[0], tuple(TINY[1:]), (RATES[1],), name="dies", trials=1, budget="100k"), tmp_path)
-    ledger, watch = open_ledger(tmp_path, plan), Killer()
+    plan, _ = make_plan(
+        SweepOptions(TINY[0], tuple(TINY[1:]), (RATES[1],), name="dies", trials=1, budget="100k"), tmp_path
+    )
+    store, watch = create_store(tmp_path, plan), Killer()
     with Pool(1) as pool:
-        assert Driver(tmp_path, ledger, watch, ()).run(pool)
+        assert SweepRunner(tmp_path, store, watch, ()).run(pool)
     assert watch.killed
-    (row,) = ledger.rows()
+    (row,) = store.trials()
     assert (row.state, row.env_steps) == ("finished", 100_000)
 
 
@@ -133,17 +135,17 @@ def test_a_signal_ends_it_in_order_and_resume_goes_on(folder):
 )
 def test_a_seed_reproduces_trials_and_values(tmp_path, pools, method):
     space = ("ppo.learning_rate=1e-4,1e-3,1e-2",) if method == "grid" else (RATES[1],)
-    wanted = {"space": space, "method": method, "trials": 3, "batch": 2, "budget": "512", "name": "same", "seed": 3}
-    one, two = (here(tmp_path / str(size), pools[size], **wanted) for size in (1, 2))
+    options = {"space": space, "method": method, "trials": 3, "batch": 2, "budget": "512", "name": "same", "seed": 3}
+    one, two = (here(tmp_path / str(size), pools[size], **options) for size in (1, 2))
     assert trials(one) == trials(two)
     assert len({tuple(row["overrides"]) for row in one["rows"]}) == 3
 
 
 @pytest.mark.parametrize("prune", ["halving", pytest.param("median", marks=pytest.mark.slow)])
 def test_pruning_gives_the_same_trials_up_however_many_work(tmp_path, pools, prune):
-    wanted = {"method": "random", "trials": 6, "budget": "1152", "prune": prune, "name": "pruned"}
-    wanted["batch"] = 3 if prune == "median" else 6
-    one, two = (here(tmp_path / str(size), pools[size], **wanted) for size in (1, 2))
+    options = {"method": "random", "trials": 6, "budget": "1152", "prune": prune, "name": "pruned"}
+    options["batch"] = 3 if prune == "median" else 6
+    one, two = (here(tmp_path / str(size), pools[size], **options) for size in (1, 2))
     assert trials(one) == trials(two)
     counts = one["trials"]
     assert counts["finished"] + counts["pruned"] == 6
@@ -176,7 +178,7 @@ def test_every_trial_starts_from_the_policy_of_a_run(tmp_path, pools):
 
 @pytest.mark.slow
 def test_vmapped_trials_end_as_others_do(tmp_path):
-    told = here(tmp_path, None, trials=3, budget="256", name="vm", method="random", vmap=True)
+    told = here(tmp_path, VmappedExecutor(), trials=3, budget="256", name="vm", method="random", vmap=True)
     assert [row["state"] for row in told["rows"]] == ["finished"] * 3
 
 
@@ -197,42 +199,42 @@ def test_a_database_holds_a_sweep_as_the_journal_does(tmp_path, pools):
     one = here(tmp_path / "a", pools[2], trials=2, budget="64", name="db", storage=url)
     two = here(tmp_path / "b", pools[2], trials=2, budget="64", name="db")
     assert trials(one) == trials(two)
-    ledger = join_ledger(tmp_path / "elsewhere", "db", url)  # another machine: it has the plan from the database
-    assert [row.value for row in ledger.rows()] == [row["value"] for row in one["rows"]]
+    store = open_store(tmp_path / "elsewhere", "db", url)  # another machine: it has the plan from the database
+    assert [row.value for row in store.trials()] == [row["value"] for row in one["rows"]]
     with pytest.raises(UserError, match="no sweep 'other'"):
-        join_ledger(tmp_path / "elsewhere", "other", url)
+        open_store(tmp_path / "elsewhere", "other", url)
 
 
 def test_another_sweep_of_the_same_name_is_refused(tmp_path):
-    wanted = Wanted("CartPole-v1:ppo", (), (RATES[1],), name="mine")
-    plan, _ = make_plan(wanted, tmp_path)
+    options = SweepOptions("CartPole-v1:ppo", (), (RATES[1],), name="mine")
+    plan, _ = make_plan(options, tmp_path)
     write_plan(tmp_path, plan)
-    assert known_plan(make_plan(wanted, tmp_path)[0], tmp_path) == plan  # the same command goes on
-    with pytest.raises(UserError, match=r"another seed: go on with it by `gymlab sweep resume mine`"):
-        known_plan(make_plan(replace(wanted, seed=1), tmp_path)[0], tmp_path)
+    assert reuse_plan(make_plan(options, tmp_path)[0], tmp_path) == plan  # the same command goes on
+    with pytest.raises(UserError, match=r"another seed: resume it with `gymlab sweep resume mine`"):
+        reuse_plan(make_plan(replace(options, seed=1), tmp_path)[0], tmp_path)
 
 
 def test_a_line_that_was_half_written_is_cut_off_and_all_before_it_is_kept(tmp_path):
-    plan, _ = make_plan(Wanted("CartPole-v1:ppo", (), (RATES[1],), name="torn", trials=2), tmp_path)
-    ledger = open_ledger(tmp_path, plan)
-    ledger.add(0, {"ppo.learning_rate": 1e-3}, ("ppo.learning_rate=0.001",))
+    plan, _ = make_plan(SweepOptions("CartPole-v1:ppo", (), (RATES[1],), name="torn", trials=2), tmp_path)
+    store = create_store(tmp_path, plan)
+    store.add(0, {"ppo.learning_rate": 1e-3}, ("ppo.learning_rate=0.001",))
     journal_file = tmp_path / ".sweeps" / "torn" / "journal.log"
     whole = journal_file.read_bytes()
     journal_file.write_bytes(whole + b'{"op_code": 4, "worker')
-    again = open_ledger(tmp_path, plan)
-    assert [row.overrides for row in again.rows()] == [("ppo.learning_rate=0.001",)]
+    again = create_store(tmp_path, plan)
+    assert [row.overrides for row in again.trials()] == [("ppo.learning_rate=0.001",)]
     again.add(1, {"ppo.learning_rate": 1e-2}, ("ppo.learning_rate=0.01",))
     assert len(journal(tmp_path, "torn").trials) == 2
 
 
 def test_a_trial_has_one_owner_until_that_is_gone(tmp_path):
-    plan, _ = make_plan(Wanted("CartPole-v1:ppo", (), (RATES[1],), name="own", trials=1), tmp_path)
-    mine, other = open_ledger(tmp_path, plan), open_ledger(tmp_path, plan)
+    plan, _ = make_plan(SweepOptions("CartPole-v1:ppo", (), (RATES[1],), name="own", trials=1), tmp_path)
+    mine, other = create_store(tmp_path, plan), create_store(tmp_path, plan)
     mine.add(0, {"ppo.learning_rate": 1e-3}, ("ppo.learning_rate=0.001",))
     assert mine.claim(()).index == 0
     assert other.claim(()) is None
-    other.me = replace(other.me, pid=other.me.pid + 1)
-    assert other.claim((), take_over=True).index == 0  # signed with a process that there is not
+    other.me = replace(other.me, start="before this process")
+    assert other.claim((), take_over=True).index == 0  # owned by an earlier process of the same pid
     assert mine.claim(()).index == 0
 
 

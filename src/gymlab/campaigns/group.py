@@ -23,10 +23,19 @@ from gymlab.campaigns.executors.protocol import (
     report_fields,
 )
 from gymlab.campaigns.run_spec import RunSpec
-from gymlab.campaigns.summary import Ending, Summary, by_variation, read_ending, score_json, summarize, told
+from gymlab.campaigns.summary import (
+    GroupSummary,
+    MemberResult,
+    by_variation,
+    estimate_seeds,
+    format_group,
+    member_scores,
+    read_member,
+    score_json,
+    summarize,
+)
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count
-from gymlab.core.statistics import estimate
 from gymlab.envs.registry import registration_json
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
@@ -63,22 +72,23 @@ class GroupOutcome:
     """How a session of a group ended."""
 
     group: Group
-    endings: list[Ending]
-    summary: Summary
+    results: list[MemberResult]
+    summary: GroupSummary
     exit_code: int
     failures: dict[str, str] = field(default_factory=dict)  # run id -> message
 
     def lines(self) -> list[str]:
         failed = [f"{run_id}: {message}" for run_id, message in self.failures.items()]
-        return [*failed, *told(self.group, self.endings, self.summary)]
+        return [*failed, *format_group(self.group, self.results, self.summary)]
 
     def as_json(self) -> dict[str, Any]:
-        members = [e.as_json() | {"error": self.failures.get(e.member.run_id)} for e in self.endings]
+        members = [e.as_json() | {"error": self.failures.get(e.member.run_id)} for e in self.results]
         facts = {"group": self.group.name, "how": self.group.how, "members": members, **self.summary.as_json()}
-        variations = by_variation(self.endings)
+        variations = by_variation(self.results)
         if len(variations) > 1:
-            scores = {label: [e.score for e in varied if e.score is not None] for label, varied in variations.items()}
-            facts["variations"] = {label: score_json(estimate(s)) if s else None for label, s in scores.items()}
+            facts["variations"] = {
+                label: score_json(estimate_seeds(member_scores(varied))) for label, varied in variations.items()
+            }
         return facts
 
 
@@ -258,11 +268,11 @@ class GroupProgress:
         """The summary, read from the runs' folders."""
         if self._refusal is not None:
             raise UserError(self._refusal)
-        endings = [read_ending(self._root, member) for member in self._group.members]
-        steps = sum(ending.env_steps for ending in endings) - self._steps_before
-        summary = summarize(endings, steps, time.perf_counter() - self._start)
+        results = [read_member(self._root, member) for member in self._group.members]
+        steps = sum(result.env_steps for result in results) - self._steps_before
+        summary = summarize(results, steps, time.perf_counter() - self._start)
         code = 1 if self._failures else signal_code if interrupted else max(self._codes, default=0)
-        return GroupOutcome(self._group, endings, summary, code, self._failures)
+        return GroupOutcome(self._group, results, summary, code, self._failures)
 
 
 def _steps(runs_root: Path, member: Member) -> int:

@@ -12,7 +12,7 @@ from gymlab.cli.run_guard import orderly
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.autotune.autotune import State
+    from gymlab.campaigns.autotune.state import AutotuneState
     from gymlab.campaigns.comparison import Comparison
 
 _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -47,30 +47,28 @@ def autotune(
 
     Example: gymlab autotune Acrobot-v1:ppo --budget 20m
     """
-    from gymlab.campaigns.autotune.autotune import State, asked, read_state
-    from gymlab.campaigns.sweep.suggest import import_optuna
+    from gymlab.campaigns.autotune.state import AutotuneState, resume_state
+    from gymlab.campaigns.sweep.sampler import import_optuna
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.platform import usable_cores
 
     import_optuna()
     root = runs_folder()
-    wanted = State(
+    requested = AutotuneState(
         name=name or _name(recipe),
         reference=recipe,
         overrides=tuple(overrides or ()),
         seconds=seconds_of(budget),
         seed=seed,
         workers=workers or usable_cores(),
-        given=(env_steps, trials, fresh),
+        requested=(env_steps, trials, fresh),
     )
-    known = read_state(root, wanted.name)
-    state = wanted if known is None else asked(known, wanted)
-    state = _tune(root, state, "json" if json else "quiet" if quiet else "people")
+    state = _tune(root, resume_state(root, requested), "json" if json else "quiet" if quiet else "people")
     state = _written(root, state, variant, write=write)
     if json:
         from gymlab.cli.training_progress import print_json
 
-        print_json(state.model_dump(mode="json") | {"commands": _commands(state)})
+        print_json(state.as_json() | {"commands": _commands(state)})
     elif not quiet:
         typer.echo("\n".join(_lines(state)))
 
@@ -89,9 +87,10 @@ def _name(recipe: str) -> str:
     return f"tune-{slug}"[:33]
 
 
-def _tune(root: Path, state: State, output: str) -> State:
-    from gymlab.campaigns.autotune.autotune import fresh_seeds, write_state
-    from gymlab.campaigns.autotune.stages import Interrupted, Stages
+def _tune(root: Path, state: AutotuneState, output: str) -> AutotuneState:
+    from gymlab.campaigns.autotune.search import fresh_seeds
+    from gymlab.campaigns.autotune.stages import AutotuneInterrupted, Stages
+    from gymlab.campaigns.autotune.state import write_state
     from gymlab.cli.detach import typed_command
 
     def say(text: str) -> None:
@@ -102,22 +101,22 @@ def _tune(root: Path, state: State, output: str) -> State:
     with orderly("before tuning began"):
         try:
             state = stages.run(typed_command())
-        except Interrupted as ended:
+        except AutotuneInterrupted as ended:
             say(f"interrupted, nothing is lost: the same command goes on (sweep {state.name})")
             raise typer.Exit(ended.exit_code) from None
     if state.stage == "confirm" and not state.fresh:
-        state = write_state(root, state.model_copy(update={"fresh": fresh_seeds(state, stages.clock.spent)}))
+        state = write_state(root, state.model_copy(update={"fresh": fresh_seeds(state, stages.spent)}))
     if state.stage == "confirm":
         result = _confirm(root, state, say) if state.chosen else None
-        update = {"stage": "done", "result": result, "spent": stages.clock.spent}
+        update = {"stage": "done", "result": result, "spent": stages.spent}
         state = write_state(root, state.model_copy(update=update))
     return state
 
 
-def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
+def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
     """Tuned against the recipe, on seeds and episodes that no choice has seen, with the same budget."""
     from gymlab.campaigns import comparison
-    from gymlab.campaigns.autotune.autotune import MANNER
+    from gymlab.campaigns.autotune.search import RUN_OVERRIDES
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.benchmark_table.trial import trials
     from gymlab.campaigns.executors.processes import Job, phase_of
@@ -129,7 +128,11 @@ def _confirm(root: Path, state: State, say: Any) -> dict[str, Any]:
     sides: list[tuple[str, list[Job]]] = []
     for label, more in (("recipe", ()), ("tuned", state.chosen or ())):
         every = trials(
-            state.reference, [*state.overrides, *more, *MANNER], state.fresh, budget=state.budget, full_budget=True
+            state.reference,
+            [*state.overrides, *more, *RUN_OVERRIDES],
+            state.fresh,
+            budget=state.budget,
+            full_budget=True,
         )
         sides.append((label, [Job(run_paths(root, trial.run_id), trial, 100, state.name) for trial in every]))
     todo = [job for pair in zip(*(jobs for _, jobs in sides), strict=True) for job in pair if phase_of(job) is not None]
@@ -155,29 +158,29 @@ def _result(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _written(root: Path, state: State, variant: str, *, write: bool) -> State:
+def _written(root: Path, state: AutotuneState, variant: str, *, write: bool) -> AutotuneState:
     """The tuned variant, where it is better or was asked for."""
-    from gymlab.campaigns.autotune.autotune import write_state
+    from gymlab.campaigns.autotune.state import write_state
     from gymlab.campaigns.sweep.best import write_variant
 
     better = state.result is not None and state.result["verdict"] == "better"
     if state.written is not None or not state.chosen or not (better or write):
         return state
-    given = [*state.overrides, f"budget={state.budget}", *state.chosen]
-    told = [
+    overrides = [*state.overrides, f"budget={state.budget}", *state.chosen]
+    provenance = [
         f"autotune {state.name} ({state.created[:10]}) of {state.reference}, {state.trials} trials",
         state.result["told"] if state.result else "not confirmed",
         f"changed: {' '.join(state.chosen)}",
     ]
-    path = write_variant(state.reference, given, variant, told, force=True)
+    path = write_variant(state.reference, overrides, variant, provenance, force=True)
     return write_state(root, state.model_copy(update={"written": str(path)}))
 
 
-def _commands(state: State) -> list[str]:
+def _commands(state: AutotuneState) -> list[str]:
     """What gives the same again, step by step."""
     import shlex
 
-    from gymlab.campaigns.autotune.autotune import MANNER
+    from gymlab.campaigns.autotune.search import RUN_OVERRIDES
 
     seeds = f"{state.fresh[0]}..{state.fresh[-1]}" if state.fresh else "9000..9004"
     base = " ".join([state.reference, *state.overrides])
@@ -194,12 +197,12 @@ def _commands(state: State) -> list[str]:
     asked = ["--budget", f"{state.seconds:g}s", *map(str, fixed), "--name", "again"]
     again = ["gymlab", "autotune", state.reference, *state.overrides, *asked]
     tuned = " ".join([base, *(state.chosen or ())])
-    quiet = [word for text in MANNER for word in ("--set", text)]
+    quiet = [word for text in RUN_OVERRIDES for word in ("--set", text)]
     compare = ["gymlab", "compare", base, tuned, "--seeds", seeds, "--budget", state.budget, *quiet]
     return [shlex.join(again), *([shlex.join(compare)] if state.chosen else [])]
 
 
-def _lines(state: State) -> list[str]:
+def _lines(state: AutotuneState) -> list[str]:
     minutes = f"{state.spent / 60:.1f} minutes, runs of {state.env_steps:,} env_steps"
     if not state.chosen:
         return [f"no improvement shown: no trial did better than the recipe ({minutes})"]

@@ -12,7 +12,7 @@ from gymlab.cli.run_guard import orderly
 from gymlab.cli.training_progress import print_json
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.sweep.store import Ledger
+    from gymlab.campaigns.sweep.store import TrialStore
 
 
 class _WithRecipe(TyperGroup):
@@ -62,7 +62,7 @@ def start(
     ] = None,
     vmap: Annotated[bool, typer.Option("--vmap", help="A round is one compiled program: for GPUs.")] = False,
     until_solved: Annotated[bool, typer.Option("--until-solved", help="Stop runs when solved.")] = False,
-    stop_sick: Annotated[bool, typer.Option("--stop-sick", help="Give a trial up at a critical alert.")] = False,
+    stop_at_critical: Annotated[bool, typer.Option("--stop-sick", help="Prune a trial at a critical alert.")] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -72,12 +72,12 @@ def start(
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
     with orderly("before the sweep began"):
-        from gymlab.campaigns.sweep.start import Wanted, known_plan, make_plan
-        from gymlab.campaigns.sweep.store import open_ledger
+        from gymlab.campaigns.sweep.plan import SweepOptions, make_plan, reuse_plan
+        from gymlab.campaigns.sweep.store import create_store
         from gymlab.cli.many import parse_seeds
         from gymlab.recipes.project_settings import runs_folder
 
-        wanted = Wanted(
+        options = SweepOptions(
             recipe,
             tuple(overrides or ()),
             tuple(space or ()),
@@ -93,12 +93,12 @@ def start(
             init_from,
             vmap,
             until_solved,
-            stop_sick,
+            stop_at_critical,
         )
-        plan, notes = make_plan(wanted, runs_folder())
+        plan, notes = make_plan(options, runs_folder())
         for note in [] if quiet else notes:
             typer.echo(note, err=True)
-        _take_part(open_ledger(runs_folder(), known_plan(plan, runs_folder())), workers, quiet=quiet, json=json)
+        _run(create_store(runs_folder(), reuse_plan(plan, runs_folder())), workers, quiet=quiet, json=json)
 
 
 @app.command()
@@ -115,7 +115,7 @@ def resume(
     Example: gymlab sweep resume my-sweep
     """
     with orderly("before the sweep went on"):
-        _take_part(_ledger(name, storage), workers, quiet=quiet, json=json, take_over=take_over)
+        _run(_open_store(name, storage), workers, quiet=quiet, json=json, take_over=take_over)
 
 
 @app.command()
@@ -127,7 +127,7 @@ def join(
     Example: gymlab sweep join my-sweep --storage postgresql://host/sweeps
     """
     with orderly("before the sweep was joined"):
-        _take_part(_ledger(name, storage), workers, quiet=quiet, json=json)
+        _run(_open_store(name, storage), workers, quiet=quiet, json=json)
 
 
 @app.command()
@@ -138,13 +138,13 @@ def status(name: Name, storage: Storage = None, json: Json = False) -> None:
     """
     from gymlab.campaigns.sweep import sweep_status
 
-    ledger = _ledger(name, storage)
-    rows = ledger.rows()
+    store = _open_store(name, storage)
+    trials = store.trials()
     if json:
-        print_json(sweep_status.status(ledger.plan, rows))
+        print_json(sweep_status.status(store.plan, trials))
         return
-    typer.echo(sweep_status.headline(ledger.plan, rows))
-    typer.echo("\n".join(sweep_status.best_lines(ledger.plan, rows)))
+    typer.echo(sweep_status.format_headline(store.plan, trials))
+    typer.echo("\n".join(sweep_status.format_best(store.plan, trials)))
 
 
 @app.command()
@@ -155,13 +155,15 @@ def results(name: Name, storage: Storage = None, json: Json = False) -> None:
     """
     from gymlab.campaigns.sweep import sweep_status
 
-    ledger = _ledger(name, storage)
-    rows = ledger.rows()
+    store = _open_store(name, storage)
+    trials = store.trials()
     if json:
-        print_json(sweep_status.results(ledger.plan, rows))
+        print_json(sweep_status.results(store.plan, trials))
         return
-    typer.echo("\n".join([sweep_status.headline(ledger.plan, rows), *sweep_status.table(ledger.plan, rows)]))
-    typer.echo("\n".join(sweep_status.best_lines(ledger.plan, rows)))
+    typer.echo(
+        "\n".join([sweep_status.format_headline(store.plan, trials), *sweep_status.format_table(store.plan, trials)])
+    )
+    typer.echo("\n".join(sweep_status.format_best(store.plan, trials)))
 
 
 @app.command()
@@ -178,25 +180,25 @@ def best(
     Example: gymlab sweep best my-sweep --write --as tuned
     """
     from gymlab.campaigns.sweep import sweep_status
-    from gymlab.campaigns.sweep.best import write_variant
-    from gymlab.campaigns.sweep.trial import best_row
+    from gymlab.campaigns.sweep.best import provenance, variant_name, write_variant
+    from gymlab.campaigns.sweep.store import best_trial
     from gymlab.core.errors import RunError
 
-    ledger = _ledger(name, storage)
-    plan = ledger.plan
-    rows = ledger.rows()
-    found = best_row(rows)
+    store = _open_store(name, storage)
+    plan = store.plan
+    trials = store.trials()
+    found = best_trial(trials)
     if found is None:
         raise RunError(f"no trial of '{name}' has finished yet: gymlab sweep status {name}")
     path = None
     if write or variant is not None:
-        chosen = variant or sweep_status.variant_name(plan)
-        given = [*plan.given, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
-        path = write_variant(plan.reference, given, chosen, sweep_status.provenance(plan, rows, found), force=force)
+        chosen = variant or variant_name(plan)
+        overrides = [*plan.overrides, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
+        path = write_variant(plan.reference, overrides, chosen, provenance(plan, trials, found), force=force)
     if json:
-        print_json({**sweep_status.status(plan, rows)["best"], "written": None if path is None else str(path)})
+        print_json({**sweep_status.status(plan, trials)["best"], "written": None if path is None else str(path)})
         return
-    typer.echo("\n".join(sweep_status.best_lines(plan, rows)))
+    typer.echo("\n".join(sweep_status.format_best(plan, trials)))
     if path is not None:
         typer.echo(f"written: {path}\nnext: gymlab compare {plan.reference} {path}")
     else:
@@ -219,10 +221,10 @@ def plot(
     from gymlab.campaigns.sweep.plots import draw, importances
     from gymlab.runs.files import write_bytes
 
-    ledger = _ledger(name, storage)
-    path = output or ledger.folder / "sweep.png"
-    write_bytes(path, draw(ledger))
-    found = importances(ledger)
+    store = _open_store(name, storage)
+    path = output or store.folder / "sweep.png"
+    write_bytes(path, draw(store))
+    found = importances(store)
     if json:
         print_json({"picture": str(path), "importances": found})
         return
@@ -231,33 +233,29 @@ def plot(
     typer.echo(f"picture: {path}")
 
 
-def _ledger(name: str, storage: str | None) -> Ledger:
-    from gymlab.campaigns.sweep.store import join_ledger
+def _open_store(name: str, storage: str | None) -> TrialStore:
+    from gymlab.campaigns.sweep.store import open_store
     from gymlab.recipes.project_settings import runs_folder
 
-    return join_ledger(runs_folder(), name, storage)
+    return open_store(runs_folder(), name, storage)
 
 
-def _take_part(ledger: Ledger, workers: int | None, *, quiet: bool, json: bool, take_over: bool = False) -> None:
+def _run(store: TrialStore, workers: int | None, *, quiet: bool, json: bool, take_over: bool = False) -> None:
     from gymlab.campaigns.sweep import sweep_status
-    from gymlab.campaigns.sweep.start import take_part
+    from gymlab.campaigns.sweep.runner import run_sweep
     from gymlab.cli.detach import typed_command
     from gymlab.recipes.project_settings import runs_folder
 
     output = "json" if json else "quiet" if quiet else "people"
-    outcome = take_part(
-        ledger, runs_folder(), workers=workers, output=output, command=typed_command(), take_over=take_over
-    )
+    outcome = run_sweep(runs_folder(), store, workers, output=output, command=typed_command(), take_over=take_over)
+    plan = outcome.plan
+    trials = outcome.trials
     if json:
-        print_json(sweep_status.results(outcome.plan, outcome.rows))
+        print_json(sweep_status.results(plan, trials))
     elif not quiet:
-        typer.echo(
-            "\n".join(
-                [sweep_status.headline(outcome.plan, outcome.rows), *sweep_status.table(outcome.plan, outcome.rows)]
-            )
-        )
-        typer.echo("\n".join(sweep_status.best_lines(outcome.plan, outcome.rows)))
+        lines = [sweep_status.format_headline(plan, trials), *sweep_status.format_table(plan, trials)]
+        lines += sweep_status.format_best(plan, trials)
         verb = "best" if outcome.complete else "resume"
-        typer.echo(f"next: gymlab sweep {verb} {outcome.plan.name}")
+        typer.echo("\n".join([*lines, f"next: gymlab sweep {verb} {plan.name}"]))
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)

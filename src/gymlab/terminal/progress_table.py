@@ -18,7 +18,7 @@ from gymlab.terminal.screen import SEVERITY_STYLES, Screen, Span, StyledLine, su
 FRAME_SECONDS = 0.2
 SUMMARY_SECONDS = 5.0
 _BAR_WIDTH = 12
-_STATUS_STYLES = {
+STATUS_STYLES = {
     "finished": "green",
     "failed": "bold red",
     "waiting": "dim",
@@ -50,7 +50,7 @@ class RunRow:
         numbers = f"{steps:>8} {_format_number(self.mean_return):>9} {_format_number(self.score):>9} "
         return [
             Span(f"{self.label:{width}}  "),
-            Span(f"{self.status:9} ", _STATUS_STYLES.get(self.status, "")),
+            Span(f"{self.status:9} ", STATUS_STYLES.get(self.status, "")),
             Span("█" * done + "·" * (_BAR_WIDTH - done), "blue"),
             Span(f" {self.progress:4.0%} {numbers}{_format_rate(self.speed):>8}"),
             Span(f"  {', '.join(self.alerts)}", SEVERITY_STYLES.get(worst, "")),

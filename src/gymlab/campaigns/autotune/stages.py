@@ -1,35 +1,32 @@
-"""The stages of an autotune that train with a pool of warm workers: measuring, searching, choosing."""
+"""The stages of an autotune that train with a worker pool: measure, search, choose."""
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gymlab.campaigns.autotune.autotune import (
+from gymlab.campaigns.autotune.search import (
     CANDIDATES,
     CHOICE_SEEDS,
-    State,
-    Watchmaker,
-    candidates,
     choice_plan,
-    choose,
-    decide,
-    search_ends,
+    search_end,
     search_plan,
-    settle,
+    select_best,
+    select_candidates,
+    set_size,
+    size_by_time,
     tuned_recipe,
-    write_state,
 )
+from gymlab.campaigns.autotune.state import AutotuneState, write_state
 from gymlab.campaigns.executors.pool import Pool
 from gymlab.campaigns.executors.protocol import RunFailed, RunFinished
 from gymlab.campaigns.run_spec import RunSpec
-from gymlab.campaigns.sweep.plan import Plan, sweep_folder
-from gymlab.campaigns.sweep.progress import shown
-from gymlab.campaigns.sweep.runner import Driver
-from gymlab.campaigns.sweep.store import open_ledger
-from gymlab.campaigns.sweep.trial import Row
+from gymlab.campaigns.sweep.plan import SweepPlan, sweep_folder
+from gymlab.campaigns.sweep.runner import run_sweep
+from gymlab.campaigns.sweep.store import Trial, create_store
 from gymlab.core.errors import RunError
 from gymlab.envs.registry import registration_json
 from gymlab.recipes.resolve import amend
@@ -40,8 +37,8 @@ from gymlab.session.signals import watch_signals
 _MEASURED_UPDATES = 24
 
 
-class Interrupted(Exception):
-    """A signal came; all that was done is kept."""
+class AutotuneInterrupted(Exception):
+    """A signal was received; the state and all runs are kept."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__("interrupted")
@@ -49,86 +46,87 @@ class Interrupted(Exception):
 
 
 class Stages:
-    """One session of an autotune, up to its choice."""
+    """One session of an autotune, up to the choice."""
 
-    def __init__(self, runs_root: Path, state: State, output: str, say: Callable[[str], None]) -> None:
+    def __init__(self, runs_root: Path, state: AutotuneState, output: str, say: Callable[[str], None]) -> None:
         self.state = state
-        self.clock = Watchmaker(state.spent)
+        self._spent_before = state.spent
+        self._start = time.monotonic()
         self._root = runs_root
         self._output = output
         self._say = say
 
-    def run(self, command: tuple[str, ...]) -> State:
-        """To the tuned settings; Interrupted on a signal, and the same again goes on."""
+    @property
+    def spent(self) -> float:
+        """Seconds so far, of this session and all earlier ones."""
+        return self._spent_before + time.monotonic() - self._start
+
+    def run(self, command: tuple[str, ...]) -> AutotuneState:
+        """Tune until the settings are chosen. After AutotuneInterrupted the same call resumes."""
         self._command = command
         if self.state.stage in ("confirm", "done"):
             return self.state
         with Pool(self.state.workers) as pool:
             if not self.state.env_steps:
-                self._decide(pool)
+                self._decide_size(pool)
             recipe = tuned_recipe(self.state)
             if self.state.stage == "search":
-                rows = self._do(search_plan(self.state, recipe), pool, self._late)
-                cut = sum(row.ended for row in rows) < self.state.trials
-                found = {"stage": "choice", "candidates": candidates(rows), "cut": cut}
-                self._keep(self.state.model_copy(update=found))
-            return self._keep(self.state.model_copy(update={"stage": "confirm", **self._choose(recipe, pool)}))
+                trials = self._sweep(search_plan(self.state, recipe), pool, self._out_of_time)
+                cut = sum(trial.ended for trial in trials) < self.state.trials
+                update = {"stage": "choice", "candidates": select_candidates(trials), "cut": cut}
+                self._save(self.state.model_copy(update=update))
+            return self._save(self.state.model_copy(update={"stage": "confirm", **self._choose(recipe, pool)}))
 
     def _choose(self, recipe: Recipe, pool: Pool) -> dict[str, Any]:
-        """What the state has of the choice."""
+        """The state's fields `chosen` and `pace`."""
         if not self.state.candidates:
             return {"chosen": ()}
-        before = self.clock.spent
+        before = self.spent
         runs = len(self.state.candidates) * len(CHOICE_SEEDS)
-        rows = self._do(choice_plan(self.state, recipe), pool, lambda: False)
-        return {"chosen": choose(rows), "pace": (self.clock.spent - before) * self.state.workers / runs}
+        trials = self._sweep(choice_plan(self.state, recipe), pool, lambda: False)
+        return {"chosen": select_best(trials), "pace": (self.spent - before) * self.state.workers / runs}
 
-    def _keep(self, state: State) -> State:
-        self.state = write_state(self._root, state.model_copy(update={"spent": self.clock.spent}))
+    def _save(self, state: AutotuneState) -> AutotuneState:
+        self.state = write_state(self._root, state.model_copy(update={"spent": self.spent}))
         return self.state
 
-    def _decide(self, pool: Pool) -> None:
-        """How much there is to do: as the user says, or by the time there is."""
+    def _decide_size(self, pool: Pool) -> None:
+        """Fix the steps of a run and the number of trials: as requested, or by measuring the speed."""
         recipe = tuned_recipe(self.state)
-        (env_steps, trials, _) = self.state.given
+        (env_steps, trials, _) = self.state.requested
         if env_steps is not None and trials is not None:
-            self._keep(settle(self.state, recipe, env_steps, trials))
+            self._save(set_size(self.state, recipe, env_steps, trials))
         else:
             self._say(f"measuring {self.state.reference} on {self.state.workers} cores")
-            self._keep(decide(self.state, recipe, self._measure(pool)))
-        self._say(self._told())
+            self._save(size_by_time(self.state, recipe, self._measure(pool)))
+        self._say(self._format_size())
 
-    def _late(self) -> bool:
-        """Where speed was not asked for, time plays no part."""
-        return bool(self.state.speed) and self.clock.spent > search_ends(self.state)
+    def _out_of_time(self) -> bool:
+        """Never if the size was requested instead of derived from a measured speed."""
+        return bool(self.state.speed) and self.spent > search_end(self.state)
 
-    def _told(self) -> str:
+    def _format_size(self) -> str:
         state = self.state
         speed = f"{state.speed:,.0f} env_steps a second and core: " if state.speed else ""
-        many = f"runs of {state.env_steps:,} env_steps, {state.trials} trials at most"
-        return f"{speed}{many}; the best {CANDIDATES} on other seeds; then the comparison"
+        size = f"runs of {state.env_steps:,} env_steps, {state.trials} trials at most"
+        return f"{speed}{size}; the best {CANDIDATES} on other seeds; then the comparison"
 
-    def _do(self, plan: Plan, pool: Pool, until: Callable[[], bool]) -> list[Row]:
-        ledger = open_ledger(self._root, plan)
-        with shown(plan, self._output) as watch:
-            driver = Driver(self._root, ledger, watch, self._command)
-            driver.until = until
-            watch.rows(ledger.rows())
-            with watch_signals(driver.stop) as interrupts:
-                complete = driver.run(pool)
-            rows = ledger.rows()
-            watch.rows(rows)
-        if not complete:
-            self._keep(self.state)
-            raise Interrupted(interrupts.exit_code)
-        return rows
+    def _sweep(self, plan: SweepPlan, pool: Pool, out_of_time: Callable[[], bool]) -> list[Trial]:
+        store = create_store(self._root, plan)
+        outcome = run_sweep(
+            self._root, store, pool, output=self._output, command=self._command, out_of_time=out_of_time
+        )
+        if not outcome.complete:
+            self._save(self.state)
+            raise AutotuneInterrupted(outcome.exit_code)
+        return outcome.trials
 
     def _measure(self, pool: Pool) -> float:
-        """env_steps a second of a worker whose program is compiled, evaluation included, while all are busy."""
+        """env_steps per second of a worker after compilation, evaluation included, while all workers are busy."""
         recipe = tuned_recipe(self.state)
         folder = sweep_folder(self._root, self.state.name) / "pace"
         shutil.rmtree(folder, ignore_errors=True)
-        text = _short(recipe)
+        text = _short_recipe(recipe)
         speeds = []
         reasons = []
         with watch_signals(pool.stop) as interrupts:
@@ -151,12 +149,12 @@ class Stages:
                     reasons.append(report.message)
         shutil.rmtree(folder, ignore_errors=True)
         if interrupts.received is not None:
-            raise Interrupted(interrupts.exit_code)
+            raise AutotuneInterrupted(interrupts.exit_code)
         if not speeds:
             raise RunError(f"the recipe itself does not train: {reasons[0] if reasons else 'no result'}")
-        return max(speeds)  # the later ones: those before compiled
+        return max(speeds)  # each worker compiles in its first run
 
 
-def _short(recipe: Recipe) -> str:
+def _short_recipe(recipe: Recipe) -> str:
     steps = _MEASURED_UPDATES * recipe.n_envs * recipe.n_steps
     return dump_recipe(amend(recipe, [f"budget={steps} env_steps", "eval.every=100%", "eval.final_episodes=20"]))

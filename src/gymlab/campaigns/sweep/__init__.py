@@ -1,1 +1,1 @@
-"""Sweeps over settings: which trials there are, who does them, and what came of each. Builds on Optuna's storages."""
+"""Sweeps over settings on Optuna storage: a plan, trials drawn in rounds, the workers that train them."""

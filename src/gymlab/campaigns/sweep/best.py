@@ -1,4 +1,4 @@
-"""The best trial as a recipe: a variant in ./recipes that says where it comes from."""
+"""The best trial as a recipe: a variant in ./recipes with comments that say where it comes from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gymlab.campaigns.summary import estimate_seeds
+from gymlab.campaigns.sweep.plan import SweepPlan
+from gymlab.campaigns.sweep.store import Trial
+from gymlab.campaigns.sweep.sweep_status import format_seed_count
 from gymlab.core.errors import UserError
 from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, resolve
@@ -17,34 +21,51 @@ from gymlab.runs.files import write_text
 _VARIANT = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
+def variant_name(plan: SweepPlan) -> str:
+    """The sweep's name as a variant's."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", plan.name).strip("-")
+    return name if name[:1].isalpha() else f"sweep-{name}"
+
+
+def provenance(plan: SweepPlan, trials: Sequence[Trial], trial: Trial) -> list[str]:
+    """Where the recipe of a trial comes from, for the comments of its file."""
+    score = estimate_seeds(trial.scores) or "unknown"
+    return [
+        f"trial {trial.index} of {len(trials)} of sweep {plan.name} ({plan.method}, {plan.created[:10]}) "
+        f"of {plan.title}",
+        f"score: interquartile mean {score} (95 %), {format_seed_count(plan)}; chosen as the best, so not confirmed",
+        f"changed: {' '.join(trial.overrides)}",
+    ]
+
+
 def write_variant(
     reference: str, overrides: Sequence[str], variant: str, provenance: Sequence[str], *, force: bool = False
 ) -> Path:
     """Write recipes/ENV-VARIANT.yaml: the recipe that `reference` names with these overrides.
 
-    It extends that recipe where the result is the same; else every value is written out.
+    The variant extends that recipe if it resolves to the same settings; else every value is written out.
     """
     if not _VARIANT.fullmatch(variant) or variant in algorithm_names():
         raise UserError(
             f"--as {variant[:60]!r}: a variant's name, e.g. tuned: letters, digits, '_' and '-', no algorithm"
         )
     base = resolve(reference).recipe
-    wanted = amend(base, overrides)
+    expected = amend(base, overrides)
     path = Path("recipes") / recipe_file_name(base.env.id).replace(".yaml", f"-{variant}.yaml")
     if path.exists() and not force:
         raise UserError(f"{path} exists already: choose another name with --as, or overwrite it with --force")
     path.parent.mkdir(exist_ok=True)
-    for mapping in (_extension(base, wanted, variant), _whole(wanted, variant)):
-        write_text(path, _text(mapping, base, variant, provenance))
-        if _gives(path, variant, wanted):
+    for mapping in (_extending_variant(base, expected, variant), _complete_variant(expected, variant)):
+        write_text(path, _dump(mapping, base, variant, provenance))
+        if _resolves_to(path, variant, expected):
             return path
     path.unlink()
-    raise UserError(f"{path}: the recipe would not load as it was; write it by hand: {' '.join(overrides)}")
+    raise UserError(f"{path}: the written recipe would load differently; write it by hand: {' '.join(overrides)}")
 
 
-def _extension(base: Recipe, wanted: Recipe, variant: str) -> dict[str, Any]:
+def _extending_variant(base: Recipe, expected: Recipe, variant: str) -> dict[str, Any]:
     changes: dict[str, Any] = {"extends": base.name.rpartition(":")[2]}
-    for key, _, value in diff_recipes(base, wanted):
+    for key, _, value in diff_recipes(base, expected):
         block, _, name = key.rpartition(".")
         target = changes
         for part in filter(None, block.split(".")):
@@ -53,20 +74,20 @@ def _extension(base: Recipe, wanted: Recipe, variant: str) -> dict[str, Any]:
     return {"env": {"id": base.env.id}, "variants": {variant: changes}}
 
 
-def _whole(wanted: Recipe, variant: str) -> dict[str, Any]:
-    mapping = file_mapping(wanted)
+def _complete_variant(expected: Recipe, variant: str) -> dict[str, Any]:
+    mapping = file_mapping(expected)
     (values,) = mapping["variants"].values()
     values.pop("name", None)
     return {"env": mapping["env"], "variants": {variant: values}}
 
 
-def _gives(path: Path, variant: str, wanted: Recipe) -> bool:
+def _resolves_to(path: Path, variant: str, expected: Recipe) -> bool:
     try:
-        return not diff_recipes(resolve(f"{path}:{variant}").recipe, wanted)
+        return not diff_recipes(resolve(f"{path}:{variant}").recipe, expected)
     except UserError:
         return False
 
 
-def _text(mapping: dict[str, Any], base: Recipe, variant: str, provenance: Sequence[str]) -> str:
-    told = [f"# gymlab train {base.env.id}:{variant}", *(f"# {line}" for line in provenance)]
-    return "\n".join(told) + "\n" + dump_yaml(mapping)
+def _dump(mapping: dict[str, Any], base: Recipe, variant: str, provenance: Sequence[str]) -> str:
+    comments = [f"# gymlab train {base.env.id}:{variant}", *(f"# {line}" for line in provenance)]
+    return "\n".join(comments) + "\n" + dump_yaml(mapping)

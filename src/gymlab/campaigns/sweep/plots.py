@@ -1,4 +1,4 @@
-"""Pictures of a sweep: the score against each setting, and how much each setting matters."""
+"""Plots of a sweep: the importance of each setting (PED-ANOVA), and the score against each setting."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ from collections.abc import Sequence
 from typing import Any
 
 from gymlab.campaigns.sweep.space import Dimension
-from gymlab.campaigns.sweep.store import Ledger
-from gymlab.campaigns.sweep.trial import Row, best_row
+from gymlab.campaigns.sweep.store import Trial, TrialStore, best_trial
 from gymlab.core.errors import UserError
 from gymlab.reports.plots_png import COLOURS, as_png, figure_class
 
-_FEW = 8
-_LEAST = 4  # scored trials, below which no importance is told
+_MAX_TICKS = 8
+_MIN_SCORED = 4  # trials, below which no importance is computed
 
 
-def importances(ledger: Ledger) -> dict[str, float]:
-    """Each setting's share in what tells good trials from the rest (PED-ANOVA); {} where trials are too few."""
+def importances(store: TrialStore) -> dict[str, float]:
+    """Each setting's share of the difference between good and other trials (PED-ANOVA); {} with too few trials."""
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    scored = [row for row in ledger.rows() if row.state == "finished" and row.params]
-    if len(scored) < _LEAST or len({row.value for row in scored}) < 2:
+    scored = [trial for trial in store.trials() if trial.state == "finished" and trial.params]
+    if len(scored) < _MIN_SCORED or len({trial.value for trial in scored}) < 2:
         return {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = get_param_importances(ledger.study, evaluator=PedAnovaImportanceEvaluator())
+            found = get_param_importances(store.study, evaluator=PedAnovaImportanceEvaluator())
     except (ValueError, RuntimeError):  # one choice only, or all values alike
         return {}
     return {key: float(value) for key, value in found.items()}
 
 
-def draw(ledger: Ledger, dpi: int = 150) -> bytes:
+def draw(store: TrialStore, dpi: int = 150) -> bytes:
     """A PNG: importances first, then a slice for each setting."""
-    space = ledger.plan.dimensions
-    rows = [row for row in ledger.rows() if row.value is not None and row.params]
-    if not rows:
-        raise UserError(f"sweep '{ledger.plan.name}' has no scored trial yet: gymlab sweep status {ledger.plan.name}")
+    space = store.plan.dimensions
+    trials = [trial for trial in store.trials() if trial.value is not None and trial.params]
+    if not trials:
+        raise UserError(f"sweep '{store.plan.name}' has no scored trial yet: gymlab sweep status {store.plan.name}")
     count = len(space) + 1
     across = min(3, count)
     down = -(-count // across)
     figure = figure_class()(figsize=(4.6 * across, 3.6 * down), dpi=dpi, layout="constrained", facecolor="white")
-    figure.suptitle(f"{ledger.plan.name}: {ledger.plan.title}", x=0.01, ha="left", fontweight="bold", parse_math=False)
+    figure.suptitle(f"{store.plan.name}: {store.plan.title}", x=0.01, ha="left", fontweight="bold", parse_math=False)
     grid = list(figure.subplots(down, across, squeeze=False).flat)
-    _importance(grid[0], importances(ledger))
+    _draw_importances(grid[0], importances(store))
     for axes, dimension in zip(grid[1:], space, strict=False):
-        _slice(axes, dimension, rows)
+        _draw_slice(axes, dimension, trials)
     for axes in grid[count:]:
         axes.set_visible(False)
     return as_png(figure)
 
 
-def _importance(axes: Any, found: dict[str, float]) -> None:
+def _draw_importances(axes: Any, found: dict[str, float]) -> None:
     axes.set_title("importance (PED-ANOVA)", loc="left", fontsize=10)
     if not found:
-        axes.text(0.02, 0.5, f"too few different scores\n({_LEAST} at least)", transform=axes.transAxes, fontsize=9)
+        axes.text(
+            0.02, 0.5, f"too few different scores\n({_MIN_SCORED} at least)", transform=axes.transAxes, fontsize=9
+        )
         axes.set_axis_off()
         return
     names = list(reversed(found))
@@ -65,18 +66,18 @@ def _importance(axes: Any, found: dict[str, float]) -> None:
     axes.tick_params(labelsize=8)
 
 
-def _slice(axes: Any, dimension: Dimension, rows: Sequence[Row]) -> None:
-    values = [row.params[dimension.key] for row in rows]
-    places, names = _places(values)
-    best = best_row(rows)
+def _draw_slice(axes: Any, dimension: Dimension, trials: Sequence[Trial]) -> None:
+    positions, names = _positions([trial.params[dimension.key] for trial in trials])
+    best = best_trial(trials)
     for state, colour, label in (("pruned", "0.75", "given up"), ("finished", COLOURS[0], "finished")):
-        chosen = [place for place, row in enumerate(rows) if row.state == state]
-        if chosen:
-            heights = [rows[place].value for place in chosen]
-            axes.scatter([places[place] for place in chosen], heights, s=18, color=colour, label=label)
+        points = [
+            (position, trial.value) for position, trial in zip(positions, trials, strict=True) if trial.state == state
+        ]
+        if points:
+            axes.scatter(*zip(*points, strict=True), s=18, color=colour, label=label)
     if best is not None:
-        axes.scatter([places[rows.index(best)]], [best.value], s=70, facecolors="none", edgecolors=COLOURS[1])
-    _scale(axes, dimension, places, names)
+        axes.scatter([positions[trials.index(best)]], [best.value], s=70, facecolors="none", edgecolors=COLOURS[1])
+    _set_scale(axes, dimension, positions, names)
     axes.set_title(dimension.key, loc="left", fontsize=10, parse_math=False)
     axes.set_ylabel("score", fontsize=8)
     axes.tick_params(labelsize=8)
@@ -84,25 +85,25 @@ def _slice(axes: Any, dimension: Dimension, rows: Sequence[Row]) -> None:
     axes.set_axisbelow(True)
 
 
-def _scale(axes: Any, dimension: Dimension, places: Sequence[float], names: Sequence[str]) -> None:
-    """Decades for what was drawn over decades; of a few choices each one is written at the axis."""
+def _set_scale(axes: Any, dimension: Dimension, positions: Sequence[float], names: Sequence[str]) -> None:
+    """A logarithmic axis for values that span decades; a tick for each of a few choices."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    decades = not names and (dimension.log or _spans_decades(places))
+    decades = not names and (dimension.log or _spans_decades(positions))
     if decades:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    few = sorted(set(places))
+    ticks = sorted(set(positions))
     if names:
         axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    elif dimension.choices and len(few) <= _FEW:
-        axes.set_xticks(few, [f"{value:g}" for value in few])
+    elif dimension.choices and len(ticks) <= _MAX_TICKS:
+        axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
 
 
-def _places(values: Sequence[Any]) -> tuple[list[float], list[str]]:
-    """Where values stand on the axis; names of the places where they are no numbers."""
+def _positions(values: Sequence[Any]) -> tuple[list[float], list[str]]:
+    """Positions of values on the axis; if they are not numbers, also the names of the positions 0, 1, ..."""
     try:
         return [float(str(value).removeprefix("lin_")) for value in values], []
     except ValueError:
@@ -110,5 +111,5 @@ def _places(values: Sequence[Any]) -> tuple[list[float], list[str]]:
         return [float(names.index(str(value))) for value in values], names
 
 
-def _spans_decades(places: Sequence[float]) -> bool:
-    return min(places) > 0 and math.log10(max(places) / min(places)) >= 1.5
+def _spans_decades(values: Sequence[float]) -> bool:
+    return min(values) > 0 and math.log10(max(values) / min(values)) >= 1.5

@@ -1,118 +1,129 @@
-"""What is shown while a sweep runs: a table that keeps up in a terminal, a line per trial elsewhere."""
+"""SweepProgress: the live table of a sweep's trials on a terminal; elsewhere one line for each trial that has ended."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 from gymlab.campaigns.executors.protocol import RunAlerted, RunFailed, RunProgressed, RunReport, RunScored
-from gymlab.campaigns.sweep.plan import Plan
-from gymlab.campaigns.sweep.sweep_status import headline
-from gymlab.campaigns.sweep.trial import Row, best_row
+from gymlab.campaigns.sweep.plan import SweepPlan
+from gymlab.campaigns.sweep.store import Trial, best_trial
+from gymlab.campaigns.sweep.sweep_status import format_headline
+from gymlab.terminal.progress_table import STATUS_STYLES, ProgressTable, TableMode
+from gymlab.terminal.screen import Span, StyledLine, supports_ansi
 
-_FRAMES = 4  # a second
-_STYLES = {"finished": "green", "pruned": "dim", "failed": "red", "running": "", "waiting": "dim"}
+_ENDED_ROWS = 6  # of the table: the trials that ended last
+_COLUMNS = ("trial", "settings", "state", "done", "return", "score", "steps/s", "alerts")
+_LEFT_ALIGNED = ("settings", "state", "alerts")
 
 
-class Lines:
-    """One line when a trial has ended."""
+@dataclass
+class _RunProgress:
+    """The latest reports of one run."""
 
-    def __init__(self, plan: Plan, *, quiet: bool) -> None:
+    progress: float | None = None
+    mean_return: float | None = None
+    speed: float | None = None
+    score: float | None = None
+    alerts: set[str] = field(default_factory=set)
+
+
+class SweepProgress:
+    """Draws to stderr between `__enter__` and `__exit__`; stdout is left to the result."""
+
+    def __init__(self, plan: SweepPlan, output: str) -> None:
+        """`output`: `people`, `json` or `quiet`. Only people get the table, only `quiet` gets no lines."""
         self._plan = plan
-        self._quiet = quiet
-        self._told: set[int] | None = None
+        self._trials: list[Trial] = []
+        self._printed: set[int] | None = None  # trials whose end was printed or that had ended before
+        self._runs: dict[tuple[int, int], _RunProgress] = {}  # by trial and seed
+        live = output == "people" and supports_ansi(sys.stderr)
+        mode: TableMode = "live" if live else "silent" if output == "quiet" else "plain"
+        self._table = ProgressTable(sys.stderr, mode, self._lines)
 
-    def rows(self, rows: list[Row]) -> None:
-        ended = {row.index for row in rows if row.ended}
-        if self._told is None:
-            self.say(headline(self._plan, rows))
-            self._told = ended
-        for index in sorted(ended - self._told):
-            row = rows[index]
-            score = "-" if row.value is None else f"{row.value:.4g}"
-            done = f"{len(ended)} of {self._plan.trials}"
-            more = f" ({row.reason})" if row.reason else ""
-            self.say(f"trial {index}: {row.state} {score}{more}, {' '.join(row.overrides) or 'the recipe'} · {done}")
-        self._told = ended
+    def __enter__(self) -> Self:
+        self._table.__enter__()
+        return self
 
-    def report(self, trial: int, seed: int, report: RunReport) -> None:
-        if isinstance(report, RunFailed):
-            self.say(f"trial {trial}, seed {seed}: {report.message.splitlines()[0]}")
+    def __exit__(self, *_: object) -> None:
+        self._table.close()
 
-    def say(self, text: str) -> None:
-        if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
+    def on_trials(self, trials: list[Trial]) -> None:
+        self._trials = trials
+        self._table.update(now=True)
+        if self._table.mode == "plain":
+            self._print_ended()
 
-
-class Table:
-    """The trials under way and the best so far, drawn anew a few times a second."""
-
-    def __init__(self, plan: Plan, live: Any) -> None:
-        self._plan = plan
-        self._live = live
-        self._drawn = 0.0
-        self._rows: list[Row] = []
-        self._seen: dict[tuple[int, int], dict[str, Any]] = {}
-
-    def rows(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._draw(now=True)
-
-    def report(self, trial: int, seed: int, report: RunReport) -> None:
-        seen = self._seen.setdefault((trial, seed), {"alerts": set()})
+    def on_report(self, trial: int, seed: int, report: RunReport) -> None:
+        run = self._runs.setdefault((trial, seed), _RunProgress())
         if isinstance(report, RunProgressed):
-            seen |= {"progress": report.progress, "return": report.mean_return, "speed": report.steps_per_second}
+            run.progress = report.progress
+            run.mean_return = report.mean_return
+            run.speed = report.steps_per_second
         elif isinstance(report, RunScored):
-            seen["score"] = report.score
+            run.score = report.score
         elif isinstance(report, RunAlerted):
-            seen["alerts"].add(report.alert)
-        self._draw()
+            run.alerts.add(report.alert)
+        elif isinstance(report, RunFailed) and self._table.mode == "plain":
+            self._table.print(f"trial {trial}, seed {seed}: {report.message.splitlines()[0]}")
+        self._table.update()
 
-    def say(self, text: str) -> None:
-        self._live.console.print(text, markup=False, highlight=False)
+    def _print_ended(self) -> None:
+        ended = {trial.index for trial in self._trials if trial.ended}
+        if self._printed is None:
+            self._table.print(format_headline(self._plan, self._trials))
+            self._printed = ended
+        for index in sorted(ended - self._printed):
+            trial = self._trials[index]
+            score = "-" if trial.value is None else f"{trial.value:.4g}"
+            reason = f" ({trial.reason})" if trial.reason else ""
+            settings = " ".join(trial.overrides) or "the recipe"
+            count = f"{len(ended)} of {self._plan.trials}"
+            self._table.print(f"trial {index}: {trial.state} {score}{reason}, {settings} · {count}")
+        self._printed = ended
 
-    def _draw(self, *, now: bool = False) -> None:
-        if now or time.monotonic() - self._drawn > 1 / _FRAMES:
-            self._drawn = time.monotonic()
-            self._live.update(self._table(), refresh=True)
+    def _lines(self, height: int) -> list[StyledLine]:
+        """The headline, then the best trial, the last ones that ended, and the running ones."""
+        best = best_trial(self._trials)
+        ended = [trial for trial in self._trials if trial.ended and trial is not best][-_ENDED_ROWS:]
+        running = [trial for trial in self._trials if trial.state == "running"]
+        trials = [*([best] if best else []), *ended, *running][: max(height - 3, 0)]
+        cells = [_COLUMNS, *(self._cells(trial, best) for trial in trials)]
+        styles = ["bold", *(STATUS_STYLES.get(trial.state, "") for trial in trials)]
+        lines = [[Span(format_headline(self._plan, self._trials), "bold")]]
+        return lines + [_align(row, cells, style) for row, style in zip(cells, styles, strict=True)]
 
-    def _table(self) -> Any:
-        from rich.markup import escape
-        from rich.table import Table as RichTable
-
-        drawn = RichTable(title=escape(headline(self._plan, self._rows)), title_justify="left", box=None)
-        for name in ("trial", "settings", "state", "done", "return", "score", "steps/s", "alerts"):
-            drawn.add_column(name, justify="left" if name in ("settings", "state", "alerts") else "right")
-        best = best_row(self._rows)
-        ended = [row for row in self._rows if row.ended and row is not best][-6:]
-        for row in [*([best] if best else []), *ended, *(row for row in self._rows if row.state == "running")]:
-            self._line(drawn, row, best)
-        return drawn
-
-    def _line(self, drawn: Any, row: Row, best: Row | None) -> None:
-        from rich.markup import escape
-
-        seen = [found for (trial, _), found in self._seen.items() if trial == row.index and not row.ended]
-        done = [found["progress"] for found in seen if "progress" in found]
-        alerts = sorted(set().union(*(found["alerts"] for found in seen)))
-        score = row.value if row.ended else _mean([found.get("score") for found in seen])
-        drawn.add_row(
-            f"{row.index}{' best' if row is best else ''}",
-            escape(" ".join(map(_short, row.overrides)) or "the recipe"),
-            f"[{style}]{row.state}[/]" if (style := _STYLES[row.state]) else row.state,
+    def _cells(self, trial: Trial, best: Trial | None) -> tuple[str, ...]:
+        runs = [run for (index, _), run in self._runs.items() if index == trial.index and not trial.ended]
+        done = [run.progress for run in runs if run.progress is not None]
+        score = trial.value if trial.ended else _mean([run.score for run in runs])
+        alerts: set[str] = set().union(*(run.alerts for run in runs))
+        return (
+            f"{trial.index}{' best' if trial is best else ''}",
+            " ".join(map(_without_block, trial.overrides)) or "the recipe",
+            trial.state,
             f"{sum(done) / len(self._plan.seeds):.0%}" if done else "",
-            _number(_mean([found.get("return") for found in seen])),
-            _number(score),
-            _number(_mean([found.get("speed") for found in seen])),
-            ", ".join(alerts),
+            _format_number(_mean([run.mean_return for run in runs])),
+            _format_number(score),
+            _format_number(_mean([run.speed for run in runs])),
+            ", ".join(sorted(alerts)),
         )
 
 
-def _short(override: str) -> str:
-    """Without the key's block: a terminal is narrow."""
+def _align(row: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> StyledLine:
+    """A row with its cells as wide as their columns; a style is for the whole head, else for the state alone."""
+    line = []
+    for place, (name, cell) in enumerate(zip(_COLUMNS, row, strict=True)):
+        width = max(len(other[place]) for other in rows)
+        text = cell.ljust(width) if name in _LEFT_ALIGNED else cell.rjust(width)
+        line.append(Span(f"{text}  ", style if name == "state" or row is _COLUMNS else ""))
+    return line
+
+
+def _without_block(override: str) -> str:
+    """`learning_rate=0.01` of `ppo.learning_rate=0.01`: a terminal is narrow."""
     key, _, value = override.partition("=")
     return f"{key.rpartition('.')[2]}={value}"
 
@@ -122,18 +133,5 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:,.5g}"
-
-
-@contextmanager
-def shown(plan: Plan, output: str) -> Iterator[Lines | Table]:
-    """The table where somebody sits at a terminal; what is asked for as JSON stays alone on stdout."""
-    if output != "people" or not sys.stderr.isatty():
-        yield Lines(plan, quiet=output == "quiet")
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
-        yield Table(plan, live)

@@ -1,19 +1,21 @@
-"""Which trials go on at a rung: decided from what stands in the book, so that everybody decides the same.
+"""Which trials are pruned at a rung: decided from the trial store alone, so that every process decides the same.
 
-halving: the trials of a round are compared at each rung, and one in three goes on. median: a trial is given up when it
-is below the median that the trials of earlier rounds had at the same rung. Neither looks at who came first.
+halving: the trials of a round are compared at each rung, and one in three continues. median: a trial is pruned if it is
+below the median of the trials of earlier rounds at the same rung. Neither depends on which trial was first.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from gymlab.campaigns.sweep.plan import ETA, Plan
-from gymlab.campaigns.sweep.trial import Row
+if TYPE_CHECKING:
+    from gymlab.campaigns.sweep.plan import SweepPlan
+    from gymlab.campaigns.sweep.store import Trial
 
-Decision = Literal["go on", "give up", "wait"]
+ETA = 3  # halving's reduction factor: one of `ETA` trials continues past a rung
+Decision = Literal["continue", "prune", "wait"]
 _HALVING = (ETA**-2, ETA**-1)  # of the budget
 _MEDIAN = (0.25, 0.5, 0.75)
 
@@ -24,30 +26,30 @@ def rungs_for(prune: str, budget_env_steps: int, rollout: int) -> tuple[int, ...
     return tuple(dict.fromkeys(steps for share in shares if (steps := round(share * budget_env_steps)) > rollout))
 
 
-def decide(plan: Plan, rows: Sequence[Row], index: int, rung: int) -> Decision:
-    """What becomes of a trial that has reached a rung."""
+def decide(plan: SweepPlan, trials: Sequence[Trial], index: int, rung: int) -> Decision:
+    """Whether a trial that has reached a rung continues past it."""
     if plan.prune == "median":
-        return _below_median(plan, rows, index, rung)
-    return _among_best(plan, rows, index, rung)
+        return _decide_by_median(plan, trials, index, rung)
+    return _decide_by_rank(plan, trials, index, rung)
 
 
-def _below_median(plan: Plan, rows: Sequence[Row], index: int, rung: int) -> Decision:
+def _decide_by_median(plan: SweepPlan, trials: Sequence[Trial], index: int, rung: int) -> Decision:
     begin = plan.members(plan.round_of(index)).start
-    before = [row.rungs[rung] for row in rows[:begin] if rung in row.rungs]
-    if not before:
-        return "go on"
-    return "give up" if rows[index].rungs[rung] < statistics.median(before) else "go on"
+    earlier = [trial.rungs[rung] for trial in trials[:begin] if rung in trial.rungs]
+    if not earlier:
+        return "continue"
+    return "prune" if trials[index].rungs[rung] < statistics.median(earlier) else "continue"
 
 
-def _among_best(plan: Plan, rows: Sequence[Row], index: int, rung: int) -> Decision:
-    """Ties go to the trial that was drawn first. Wait until nobody of the round is still on its way to this rung."""
+def _decide_by_rank(plan: SweepPlan, trials: Sequence[Trial], index: int, rung: int) -> Decision:
+    """Ties go to the trial that was drawn first. Waits while a trial of the round has yet to reach this rung."""
     members = plan.members(plan.round_of(index))
-    if len(rows) < members.stop:
+    if len(trials) < members.stop:
         return "wait"
-    arrived = [rows[place] for place in members if rung in rows[place].rungs]
-    coming = [rows[place] for place in members if rung not in rows[place].rungs and not rows[place].ended]
-    ranked = sorted(arrived, key=lambda row: (-row.rungs[rung], row.index))
+    arrived = [trials[place] for place in members if rung in trials[place].rungs]
+    coming = [trials[place] for place in members if rung not in trials[place].rungs and not trials[place].ended]
+    ranked = sorted(arrived, key=lambda trial: (-trial.rungs[rung], trial.index))
     places = max(1, len(members) // ETA ** (rung + 1))
-    if [row.index for row in ranked].index(index) >= places:
-        return "give up"  # those who come later can only push it further down
-    return "wait" if coming else "go on"
+    if [trial.index for trial in ranked].index(index) >= places:
+        return "prune"  # trials that arrive later can only push it further down
+    return "wait" if coming else "continue"

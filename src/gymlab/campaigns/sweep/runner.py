@@ -1,241 +1,298 @@
-"""Does the trials of a sweep: claims them, has their runs trained by warm workers, and writes down what they came to.
+"""SweepRunner: claims the trials of a sweep, has an executor train their runs, and stores the results.
 
-Nothing here need survive: whatever is lost in a kill is read again from the book and from the runs' folders.
+It keeps nothing that must survive a kill: the trial store and the runs' folders are read again on resume.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from gymlab.campaigns.executors.pool import Pool
 from gymlab.campaigns.executors.protocol import Executor, RunEnd, RunFailed, RunNotBegun, RunReport
+from gymlab.campaigns.executors.vmapped import VmappedExecutor
 from gymlab.campaigns.run_spec import RunSpec
+from gymlab.campaigns.sweep.plan import SweepPlan
+from gymlab.campaigns.sweep.progress import SweepProgress
 from gymlab.campaigns.sweep.pruning import decide
+from gymlab.campaigns.sweep.sampler import TrialSampler
 from gymlab.campaigns.sweep.space import overrides
-from gymlab.campaigns.sweep.store import Ledger, is_gone
-from gymlab.campaigns.sweep.suggest import Suggester
-from gymlab.campaigns.sweep.trial import Row, State
-from gymlab.campaigns.sweep.trial_runs import Standing, Tasks, clear_way, standing
+from gymlab.campaigns.sweep.store import Trial, TrialStatus, TrialStore, has_ended
+from gymlab.campaigns.sweep.trial_runs import RungState, TrialRuns, read_rung_state, wait_and_clean
 from gymlab.core.errors import UserError
 from gymlab.core.statistics import iqm
+from gymlab.runs.platform import usable_cores
+from gymlab.session.signals import watch_signals
 
-LOOK_SECONDS = 0.3  # between two looks at what other processes have done
-MOST_TRIES = 3  # of a run whose process dies under it
-_STRIDE = 10_000  # member numbers of one trial, in what workers report
+POLL_SECONDS = 0.3  # between two reads of the store while other processes train the trials that are left
+MAX_TRIES = 3  # of a run whose worker process dies
+_STRIDE = 10_000  # a run's number is its trial's index x _STRIDE + the position of its seed
 
 
-class Watch(Protocol):
-    """Who is told how it goes."""
+class SweepOutcome(NamedTuple):
+    """How one process of a sweep ended."""
 
-    def rows(self, rows: list[Row]) -> None: ...
-    def report(self, trial: int, seed: int, report: RunReport) -> None: ...
-    def say(self, text: str) -> None: ...
+    plan: SweepPlan
+    trials: list[Trial]
+    complete: bool
+    exit_code: int
+
+
+class SweepObserver(Protocol):
+    """Is notified of the trials and of every report of a run."""
+
+    def on_trials(self, trials: list[Trial]) -> None: ...
+    def on_report(self, trial: int, seed: int, report: RunReport) -> None: ...
 
 
 @dataclass
-class _Trial:
-    """A trial of ours, on its way to a rung."""
+class _ActiveTrial:
+    """A trial of this process, on its way to a rung."""
 
-    row: Row
-    rung: int = 0  # the number of the next one; as many as there are: the end
-    left: set[int] = field(default_factory=set)  # seeds under way
-    tries: dict[int, int] = field(default_factory=dict)
-    waits: bool = False  # at its rung, for others
-    again: bool = False  # a run of it has lost its process, and is to go on
-    fault: str = ""  # why nothing will come of it
+    trial: Trial
+    rung: int = 0  # the number of the next rung; the number of rungs: the end of the budget
+    running: set[int] = field(default_factory=set)  # seeds
+    tries: dict[int, int] = field(default_factory=dict)  # by seed
+    at_rung: bool = False  # waits there for the results of other trials
+    retry: bool = False  # a worker process died: resume its run
+    fault: str = ""  # why the trial has failed
 
 
-class Driver:
-    """One process of a sweep, until every trial has ended."""
+class SweepRunner:
+    """Trains trials in one process until every trial of the sweep has ended."""
 
-    def __init__(self, runs_root: Path, ledger: Ledger, watch: Watch, command: tuple[str, ...]) -> None:
-        self.ledger = ledger
-        self.plan = ledger.plan
-        self._watch = watch
-        self._tasks = Tasks(runs_root, self.plan, command)
-        self._suggester = Suggester(self.plan)
-        self._mine: dict[int, _Trial] = {}
-        self._stopped: str | None = None
+    def __init__(
+        self,
+        runs_root: Path,
+        store: TrialStore,
+        observer: SweepObserver,
+        command: tuple[str, ...],
+        *,
+        take_over: bool = False,
+        out_of_time: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`take_over`: also claim running trials of other machines. Once `out_of_time()` no further trial is begun."""
+        self.store = store
+        self.plan = store.plan
+        self._observer = observer
+        self._runs = TrialRuns(runs_root, self.plan, command)
+        self._sampler = TrialSampler(self.plan)
+        self._active: dict[int, _ActiveTrial] = {}
+        self._stopped = False
         self._executor: Executor | None = None
-        self.until: Callable[[], bool] = lambda: False  # no further trial is begun once this says so
-        self.take_over = False
+        self._take_over = take_over
+        self._out_of_time = out_of_time
 
     def stop(self, reason: str) -> None:
-        """Runs under way end in order with a checkpoint. May be called by a signal handler."""
-        self._stopped = reason
+        """End running runs with a checkpoint. May be called by a signal handler."""
+        self._stopped = True
         if self._executor is not None:
             self._executor.stop(reason)
 
     @property
     def stopped(self) -> bool:
-        return self._stopped is not None
+        return self._stopped
 
     def run(self, executor: Executor) -> bool:
-        """Whether all trials have ended; False where it was stopped."""
+        """True once all trials have ended, False if stopped."""
+        self._executor = executor
         while not self.stopped:
-            tasks = self._more(executor.size)
-            if not tasks and not self._mine and self._over():
+            specs = self._next_specs(executor.size)
+            if not specs and not self._active and self._complete():
                 return True
-            if not tasks:
-                time.sleep(LOOK_SECONDS)  # others have what is left, or we wait for them at a rung
+            if not specs:
+                time.sleep(POLL_SECONDS)  # other processes own the trials that are left, or we wait for them at a rung
                 continue
-            self._executor = executor
-            for task in tasks:
-                executor.submit(task)
+            for spec in specs:
+                executor.submit(spec)
             for report in executor.reports():
-                self._hear(report, executor)
+                self._handle(report, executor)
         return False
 
-    def _over(self) -> bool:
-        """Every trial has ended or, where no more are begun, is nobody's."""
-        rows = self.ledger.rows()
-        late = self.until()
-        if late:
-            return all(row.ended or row.state == "waiting" or is_gone(row.owner) for row in rows)
-        return len(rows) >= self.plan.trials and all(row.ended for row in rows)
+    def _complete(self) -> bool:
+        """Every trial has ended or, once out of time, no living process owns one."""
+        trials = self.store.trials()
+        if self._out_of_time():
+            return all(trial.ended or trial.state == "waiting" or has_ended(trial.owner) for trial in trials)
+        return len(trials) >= self.plan.trials and all(trial.ended for trial in trials)
 
-    def _hear(self, report: RunReport, executor: Executor) -> None:
+    def _handle(self, report: RunReport, executor: Executor) -> None:
         index, place = divmod(report.member, _STRIDE)
-        trial = self._mine[index]
+        active = self._active[index]
         seed = self.plan.seeds[place]
-        self._watch.report(index, seed, report)
+        self._observer.on_report(index, seed, report)
         if not isinstance(report, RunEnd):
             return
-        trial.left.discard(seed)
+        active.running.discard(seed)
         if isinstance(report, RunNotBegun) or self.stopped:
             return
         if isinstance(report, RunFailed):
-            self._failed(trial, seed, report)
-        if not trial.left:
-            self._arrived(trial)
-        if executor.size is not None:  # else the next round is begun once all of this one are in
-            for task in self._more(executor.size):
-                executor.submit(task)
+            self._handle_failure(active, seed, report)
+        if not active.running:
+            self._reach_rung(active)
+        if executor.size is not None:  # else the next round begins once all runs of this one have ended
+            for spec in self._next_specs(executor.size):
+                executor.submit(spec)
 
-    def _more(self, size: int | None) -> list[RunSpec]:
-        """Tasks to keep `size` workers busy; all of the round where there is no such limit."""
+    def _next_specs(self, size: int | None) -> list[RunSpec]:
+        """Runs to keep `size` workers busy; all runs of the round if `size` is None."""
         found: list[RunSpec] = []
-        busy = sum(len(trial.left) for trial in self._mine.values())
+        busy = sum(len(active.running) for active in self._active.values())
         while not self.stopped and (size is None or busy + len(found) < size):
-            trial = self._next()
-            if trial is None:
+            active = self._next_trial()
+            if active is None:
                 break
-            found += self._leg(trial)
+            found += self._specs_to_rung(active)
         return found
 
-    def _next(self) -> _Trial | None:
-        """A trial of ours that may go on from its rung, or one more that nobody does."""
-        for trial in self._mine.values():
-            if trial.again:
-                trial.again = False
-                return trial
-        if any(trial.waits for trial in self._mine.values()):
-            rows = self.ledger.rows()
-            for trial in [trial for trial in self._mine.values() if trial.waits]:
-                decision = decide(self.plan, rows, trial.row.index, trial.rung)
-                if decision == "give up" or (decision == "wait" and self.until()):
-                    why = "given up" if decision == "give up" else "time was up"
-                    self._end(trial, "pruned", f"{why} at {self.plan.rungs[trial.rung]} env_steps")
-                elif decision == "go on":
-                    trial.waits = False
-                    trial.rung = trial.rung + 1
-                    return trial
-        if self.until():
+    def _next_trial(self) -> _ActiveTrial | None:
+        """An active trial to retry or to train past its rung, else a newly claimed one."""
+        for active in self._active.values():
+            if active.retry:
+                active.retry = False
+                return active
+        active_trial = self._leave_rung()
+        if active_trial is not None or self._out_of_time():
+            return active_trial
+        with self.store.locked():
+            self._add_round()
+            trial = self.store.claim(self._active, take_over=self._take_over)
+        if trial is None:
             return None
-        with self.ledger.locked():
-            self._fill()
-            row = self.ledger.claim(self._mine, take_over=self.take_over)
-        if row is None:
-            return None
-        trial = self._mine[row.index] = _Trial(row)
-        self._watch.rows(self.ledger.rows())
-        return trial
+        self._active[trial.index] = _ActiveTrial(trial)
+        self._observer.on_trials(self.store.trials())
+        return self._active[trial.index]
 
-    def _fill(self) -> None:
-        """Put in the trials of the next round once all before have ended, or what a kill left out of this one."""
-        rows = self.ledger.rows()
-        begun = len(rows)
-        if begun >= self.plan.trials:
+    def _leave_rung(self) -> _ActiveTrial | None:
+        """The first trial that may continue past its rung; prunes those before it that may not."""
+        waiting = [active for active in self._active.values() if active.at_rung]
+        trials = self.store.trials() if waiting else []
+        for active in waiting:
+            decision = decide(self.plan, trials, active.trial.index, active.rung)
+            if decision == "prune" or (decision == "wait" and self._out_of_time()):
+                why = "given up" if decision == "prune" else "time was up"
+                self._finish(active, "pruned", f"{why} at {self.plan.rungs[active.rung]} env_steps")
+            elif decision == "continue":
+                active.at_rung = False
+                active.rung += 1
+                return active
+        return None
+
+    def _add_round(self) -> None:
+        """Add the trials of the next round once all earlier ones have ended, or those a kill left out of this one."""
+        trials = self.store.trials()
+        begin = len(trials)
+        if begin >= self.plan.trials:
             return
-        members = self.plan.members(self.plan.round_of(begun))
-        if not all(row.ended for row in rows[: members.start]):
+        members = self.plan.members(self.plan.round_of(begin))
+        if not all(trial.ended for trial in trials[: members.start]):
             return
-        for index in range(begun, members.stop):
-            params = self._suggester.params(index, rows)
+        for index in range(begin, members.stop):
+            params = self._sampler.params(index, trials)
             first = index < len(self.plan.first)
-            given = self.plan.first[index] if first else overrides(self.plan.dimensions, params)
-            self.ledger.add(index, params, given)
+            self.store.add(index, params, self.plan.first[index] if first else overrides(self.plan.dimensions, params))
 
-    def _leg(self, trial: _Trial) -> list[RunSpec]:
-        """The tasks that bring a trial to its next rung; where its runs are there already, it goes on at once."""
-        plan = self.plan
-        index = trial.row.index
+    def _specs_to_rung(self, active: _ActiveTrial) -> list[RunSpec]:
+        """The runs that train a trial to its next rung; none if they have reached it already."""
+        index = active.trial.index
+        pause_at = self._pause_at(active)
         try:
-            self._tasks.recipe(trial.row)
+            self._runs.recipe(active.trial)
         except UserError as error:
-            self._end(trial, "failed", f"refused: {error}")
+            self._finish(active, "failed", f"refused: {error}")
             return []
         found = []
-        for place, seed in enumerate(plan.seeds):
-            paths = self._tasks.paths(trial.row, seed)
-            if not clear_way(paths, lambda: self.stopped):
+        for place, seed in enumerate(self.plan.seeds):
+            paths = self._runs.paths(active.trial, seed)
+            if not wait_and_clean(paths, lambda: self.stopped):
                 return []
-            if standing(paths, self._pause(trial)).phase in ("new", "begun", "stopped"):
-                found.append(self._tasks.task(trial.row, seed, index * _STRIDE + place, self._pause(trial)))
-                trial.left.add(seed)
+            if read_rung_state(paths, pause_at).phase in ("new", "unfinished", "stopped by user"):
+                found.append(self._runs.spec(active.trial, seed, index * _STRIDE + place, pause_at))
+                active.running.add(seed)
         if not found:
-            self._arrived(trial)
+            self._reach_rung(active)
         return found
 
-    def _pause(self, trial: _Trial) -> int | None:
-        return self.plan.rungs[trial.rung] if trial.rung < len(self.plan.rungs) else None
+    def _pause_at(self, active: _ActiveTrial) -> int | None:
+        return self.plan.rungs[active.rung] if active.rung < len(self.plan.rungs) else None
 
-    def _failed(self, trial: _Trial, seed: int, report: RunFailed) -> None:
-        """A process that died under a run took nothing but time: it is tried again. All else ends the trial."""
-        found = standing(self._tasks.paths(trial.row, seed), self._pause(trial))
-        trial.tries[seed] = trial.tries.get(seed, 0) + 1
-        lost = "process" in report.message and found.phase in ("new", "begun") and not report.refused
-        if not lost or trial.tries[seed] >= MOST_TRIES:
-            trial.fault = f"seed {seed}: {report.message.splitlines()[0][:300]}"
+    def _handle_failure(self, active: _ActiveTrial, seed: int, report: RunFailed) -> None:
+        """Retry a run whose worker process died, up to MAX_TRIES; any other failure fails the trial."""
+        state = read_rung_state(self._runs.paths(active.trial, seed), self._pause_at(active))
+        active.tries[seed] = active.tries.get(seed, 0) + 1
+        died = "process" in report.message and state.phase in ("new", "unfinished") and not report.refused
+        if not died or active.tries[seed] >= MAX_TRIES:
+            active.fault = f"seed {seed}: {report.message.splitlines()[0][:300]}"
 
-    def _arrived(self, trial: _Trial) -> None:
-        """All runs have come as far as they were to: note that, and see what is next."""
-        found = [standing(self._tasks.paths(trial.row, seed), self._pause(trial)) for seed in self.plan.seeds]
-        bad = next((each for each in found if each.phase in ("ruled out", "failed", "stopped")), None)
-        if trial.fault or bad is not None:
-            sick = bad is not None and bad.phase == "ruled out"
-            self._end(trial, "pruned" if sick else "failed", trial.fault or (bad.reason if bad else ""))
-        elif any(each.phase != "there" for each in found):
-            trial.again = True
-        elif trial.rung < len(self.plan.rungs):
-            self.ledger.report(trial.row, trial.rung, _value(found))
-            trial.waits = True
+    def _reach_rung(self, active: _ActiveTrial) -> None:
+        """Store what the runs have reached: a value at the rung, or how the trial ended."""
+        pause_at = self._pause_at(active)
+        states = [read_rung_state(self._runs.paths(active.trial, seed), pause_at) for seed in self.plan.seeds]
+        ends = ("stopped by alert", "failed", "stopped by user")
+        ended = next((state for state in states if state.phase in ends), None)
+        if active.fault or ended is not None:
+            by_alert = ended is not None and ended.phase == "stopped by alert"
+            self._finish(active, "pruned" if by_alert else "failed", active.fault or (ended.reason if ended else ""))
+        elif any(state.phase != "reached" for state in states):
+            active.retry = True
+        elif active.rung < len(self.plan.rungs):
+            self.store.report(active.trial, active.rung, _iqm_score(states))
+            active.at_rung = True
         else:
-            self._end(trial, "finished", "")
+            self._finish(active, "finished", "")
 
-    def _end(self, trial: _Trial, state: State, reason: str) -> None:
-        """The last word: of a finished trial the score of its runs, of a pruned one what it had at its last rung."""
-        seeds = self.plan.seeds
-        value = None
-        every = [standing(self._tasks.paths(trial.row, seed), None) for seed in seeds]
+    def _finish(self, active: _ActiveTrial, state: TrialStatus, reason: str) -> None:
+        """Store a trial's end: a finished one has the score of its runs, a pruned one its value at its last rung."""
+        trial = active.trial
+        paths = [self._runs.paths(trial, seed) for seed in self.plan.seeds]
+        states = [read_rung_state(each, None) for each in paths]
         facts = {
-            "scores": [each.score for each in every] if state == "finished" else [],
-            "runs": [paths.run_id for seed in seeds if (paths := self._tasks.paths(trial.row, seed)).exists],
-            "env_steps": sum(each.env_steps for each in every),
+            "scores": [each.score for each in states] if state == "finished" else [],
+            "runs": [each.run_id for each in paths if each.exists],
+            "env_steps": sum(each.env_steps for each in states),
             "reason": reason,
         }
+        value = None
         if state == "finished":
-            value = _value(every)
+            value = _iqm_score(states)
         elif state == "pruned":
-            rungs = next((row.rungs for row in self.ledger.rows() if row.index == trial.row.index), {})
+            rungs = next((each.rungs for each in self.store.trials() if each.index == trial.index), {})
             value = rungs[max(rungs)] if rungs else None
-        self.ledger.finish(trial.row, state, value, facts)
-        self._mine.pop(trial.row.index, None)
-        self._watch.rows(self.ledger.rows())
+        self.store.finish(trial, state, value, facts)
+        self._active.pop(trial.index, None)
+        self._observer.on_trials(self.store.trials())
 
 
-def _value(found: list[Standing]) -> float:
-    return float(iqm([each.score for each in found if each.score is not None]))
+def _iqm_score(states: list[RungState]) -> float:
+    return float(iqm([state.score for state in states if state.score is not None]))
+
+
+def run_sweep(
+    runs_root: Path,
+    store: TrialStore,
+    pool: Pool | int | None,
+    *,
+    output: str,
+    command: tuple[str, ...],
+    take_over: bool = False,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> SweepOutcome:
+    """Train trials until all have ended or a signal arrives. `pool`: a running one, or how many workers to start."""
+    plan = store.plan
+    executor: AbstractContextManager[Executor]
+    if plan.how == "vmap":
+        executor = nullcontext(VmappedExecutor())
+    else:
+        executor = nullcontext(pool) if isinstance(pool, Pool) else Pool(pool or usable_cores())
+    with SweepProgress(plan, output) as progress:
+        runner = SweepRunner(runs_root, store, progress, command, take_over=take_over, out_of_time=out_of_time)
+        progress.on_trials(store.trials())
+        with watch_signals(runner.stop) as interrupts, executor as opened:
+            complete = runner.run(opened)
+        trials = store.trials()
+        progress.on_trials(trials)
+    return SweepOutcome(plan, trials, complete, 0 if complete else interrupts.exit_code)

@@ -1,6 +1,6 @@
-"""The space of a sweep: `key=1,2,3`, `key=0.1..0.9`, `key=log:1e-5..1e-2`, `key=int:1..5`, each with its own choices.
+"""The search space of a sweep: `key=1,2,3`, `key=0.1..0.9`, `key=log:1e-5..1e-2` or `key=int:1..5` for each setting.
 
-`:N` after a range makes it N points, evenly spread; `lin_` before it makes each value a schedule that falls to zero.
+`:N` after a range makes it N evenly spaced points; `lin_` before it makes each value a schedule that falls to zero.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Value = float | int | str
 _RANGE = re.compile(
     r"(?P<lin>lin_)?(?P<kind>(?:int:|log:){0,2})(?P<low>[^.:,][^:,]*?)\.\.(?P<high>[^:,]+)(?::(?P<n>\d+))?"
 )
-_DIGITS = 4  # significant ones of a number that was drawn: it is to be read, and written into a recipe
+_DIGITS = 4  # significant digits of a drawn number: people read it, and it is written into a recipe
 _EXAMPLE = "e.g. ppo.learning_rate=log:1e-5..1e-2, ppo.epochs=4,8,16, n_steps=int:16..64 or ppo.gamma=0.9..0.999"
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One key and what it may be: choices, or a range."""
+    """One setting and its values: choices, or a range."""
 
     key: str
     written: str
@@ -36,15 +36,15 @@ class Dimension:
     high: float = 0.0
     log: bool = False
     whole: bool = False
-    linear: bool = False  # the value is where a schedule begins that ends at zero
+    linear: bool = False  # the value is the start of a linear schedule to zero
 
     def text(self, value: Value) -> str:
-        """The override that gives the key this value."""
-        shown = value if isinstance(value, str) else repr(value)
-        return f"{self.key}={'lin_' if self.linear else ''}{shown}"
+        """The override that sets the key to this value."""
+        written = value if isinstance(value, str) else repr(value)
+        return f"{self.key}={'lin_' if self.linear else ''}{written}"
 
     def rounded(self, value: Value) -> Value:
-        """A drawn number with few digits, still within its bounds."""
+        """A drawn number rounded to _DIGITS, within its bounds."""
         if not isinstance(value, float):
             return value
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
@@ -55,7 +55,7 @@ class Dimension:
         return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
 
     def points(self) -> list[Value]:
-        """All values of a grid; UserError where they cannot be counted."""
+        """All values of a grid; UserError if the range is continuous."""
         if self.choices:
             return list(self.choices)
         if self.whole and not self.log:
@@ -63,7 +63,7 @@ class Dimension:
         raise UserError(f"--space {self.key}={self.written}: a grid needs points, write {self.key}={self.written}:5")
 
     def distribution(self) -> Any:
-        """As Optuna has it."""
+        """The same as an Optuna distribution."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         if self.choices:
@@ -74,7 +74,7 @@ class Dimension:
 
 
 def parse_space(texts: Sequence[str]) -> tuple[Dimension, ...]:
-    """Every `--space`; one UserError for the first that is wrong."""
+    """All `--space` options; a UserError for the first invalid one."""
     found = [_parse(text) for text in texts]
     for place, dimension in enumerate(found):
         if dimension.key in [earlier.key for earlier in found[:place]]:
@@ -115,7 +115,7 @@ def _choices(key: str, written: str) -> Dimension:
 
 
 def _split(written: str) -> Iterator[str]:
-    """At commas, but not at those inside brackets: `[64,64],[256,256]` is two values."""
+    """Split at commas outside brackets: `[64,64],[256,256]` is two values."""
     depth = 0
     begin = 0
     for place, sign in enumerate(written):
@@ -145,21 +145,21 @@ def _spread(dimension: Dimension, count: int) -> Dimension:
 
 
 def grid(space: Sequence[Dimension]) -> list[dict[str, Value]]:
-    """Every combination, the last key moving fastest."""
+    """Every combination; the last key varies fastest."""
     keys = [dimension.key for dimension in space]
     return [dict(zip(keys, values, strict=True)) for values in itertools.product(*(d.points() for d in space))]
 
 
 def overrides(space: Sequence[Dimension], params: Mapping[str, Value]) -> tuple[str, ...]:
-    """What a trial's recipe has beyond the sweep's."""
+    """A trial's values as recipe overrides."""
     return tuple(dimension.text(params[dimension.key]) for dimension in space)
 
 
 def check_space(space: Sequence[Dimension], recipe: Recipe) -> None:
-    """UserError where a key is unknown or an end of its range is refused, as an override of that value would be.
+    """UserError if a key is unknown or an end of its range is refused.
 
-    Values that are refused by themselves may fit together with others (n_steps and batch_size), so both ends of all
-    keys at once are tried too.
+    A value that is refused alone may be valid together with others (n_steps and batch_size), so it is also tried with
+    all keys at the same end.
     """
     corners = [[d.text(d.ends()[end]) for d in space] for end in (0, 1)]
     for dimension in space:

@@ -1,40 +1,34 @@
-"""A sweep for people and for programs: how far it is, its trials, its best."""
+"""The status and results of a sweep, as JSON and as text."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gymlab.campaigns.sweep.plan import Plan
-from gymlab.campaigns.sweep.store import is_gone
-from gymlab.campaigns.sweep.trial import Row, best_row
-from gymlab.core.statistics import Estimate, estimate
+from gymlab.campaigns.summary import estimate_seeds, format_interval
+from gymlab.campaigns.sweep.plan import SweepPlan
+from gymlab.campaigns.sweep.store import Trial, best_trial, has_ended
 
-_SHOWN = 30  # trials of a table
+_TABLE_ROWS = 30
 
 
-def state_of(plan: Plan, rows: Sequence[Row]) -> str:
-    """finished, running or interrupted: running while somebody has a trial."""
-    if len(rows) >= plan.trials and all(row.ended for row in rows):
+def status_word(plan: SweepPlan, trials: Sequence[Trial]) -> str:
+    """finished, running (a living process owns a trial) or interrupted."""
+    if len(trials) >= plan.trials and all(trial.ended for trial in trials):
         return "finished"
-    return "running" if any(row.state == "running" and not is_gone(row.owner) for row in rows) else "interrupted"
+    owned = any(trial.state == "running" and not has_ended(trial.owner) for trial in trials)
+    return "running" if owned else "interrupted"
 
 
-def interval(row: Row) -> Estimate | None:
-    """A finished trial's score over its seeds."""
-    return estimate(row.scores) if row.scores else None
-
-
-def status(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
-    """A few facts, the same for a person, a program and an agent."""
-    counts = Counter(row.state for row in rows)
-    best = best_row(rows)
+def status(plan: SweepPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+    """`gymlab sweep status --json`."""
+    counts = Counter(trial.state for trial in trials)
+    best = best_trial(trials)
     return {
         "sweep": plan.name,
         "recipe": plan.title,
-        "status": state_of(plan, rows),
+        "status": status_word(plan, trials),
         "method": plan.method,
         "prune": plan.prune,
         "seeds": list(plan.seeds),
@@ -43,83 +37,66 @@ def status(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
             **{state: counts.get(state, 0) for state in ("finished", "pruned", "failed", "running")},
             "waiting": plan.trials - sum(counts.values()) + counts.get("waiting", 0),
         },
-        "best": None if best is None else _brief(best),
+        "best": None if best is None else _best_json(best),
     }
 
 
-def _brief(row: Row) -> dict[str, Any]:
-    found = interval(row)
+def _best_json(trial: Trial) -> dict[str, Any]:
+    score = estimate_seeds(trial.scores)
     return {
-        "trial": row.index,
-        "value": row.value,
-        "low": None if found is None else found.low,
-        "high": None if found is None else found.high,
-        "overrides": list(row.overrides),
-        "runs": list(row.runs),
+        "trial": trial.index,
+        "value": trial.value,
+        "low": None if score is None else score.low,
+        "high": None if score is None else score.high,
+        "overrides": list(trial.overrides),
+        "runs": list(trial.runs),
     }
 
 
-def results(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
-    """Everything: the status, and every trial in the order they were drawn in."""
-    return {**status(plan, rows), "space": list(plan.space), "rows": [row.as_json() for row in rows]}
+def results(plan: SweepPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+    """`gymlab sweep results --json`: the status, and every trial in the order of its index."""
+    return {**status(plan, trials), "space": list(plan.space), "rows": [trial.as_json() for trial in trials]}
 
 
-def headline(plan: Plan, rows: Sequence[Row]) -> str:
-    """One line."""
-    told = status(plan, rows)
-    counts = told["trials"]
+def format_headline(plan: SweepPlan, trials: Sequence[Trial]) -> str:
+    """The status in one line."""
+    counts = status(plan, trials)["trials"]
     parts = [
         f"{counts[name]} {name}" for name in ("finished", "pruned", "failed", "running", "waiting") if counts[name]
     ]
     return f"{plan.name}: {plan.title}, {plan.trials} trials by {plan.method}: {', '.join(parts)}"
 
 
-def table(plan: Plan, rows: Sequence[Row], most: int = _SHOWN) -> list[str]:
-    """The best trials first, then the others, as text."""
-    order = sorted(rows, key=lambda row: (row.state != "finished", -(row.value or float("-inf")), row.index))
-    shown = order[:most]
-    names = [", ".join(row.overrides) or "the recipe itself" for row in shown]
+def format_table(plan: SweepPlan, trials: Sequence[Trial], limit: int = _TABLE_ROWS) -> list[str]:
+    """The trials as a table, the best first."""
+    order = sorted(trials, key=lambda trial: (trial.state != "finished", -(trial.value or float("-inf")), trial.index))
+    listed = order[:limit]
+    names = [", ".join(trial.overrides) or "the recipe itself" for trial in listed]
     width = max([len(name) for name in names], default=0)
-    lines = [f"  {'trial':>5}  {'settings':{width}}  {'state':9} {'score':>9}  95 % interval" if shown else ""]
-    for name, row in zip(names, shown, strict=True):
-        found = interval(row)
-        score = "-" if row.value is None else f"{row.value:.2f}"
-        many = found is not None and len(row.scores) > 1
-        more = f"{found.low:.4g} to {found.high:.4g}" if many and found is not None else row.reason
-        lines.append(f"  {row.index:>5}  {name:{width}}  {row.state:9} {score:>9}  {more[:80]}".rstrip())
-    if len(order) > most:
-        lines.append(f"  and {len(order) - most} more: gymlab sweep results {plan.name} --json")
+    lines = [f"  {'trial':>5}  {'settings':{width}}  {'state':9} {'score':>9}  95 % interval" if listed else ""]
+    for name, trial in zip(names, listed, strict=True):
+        found = estimate_seeds(trial.scores)
+        score = "-" if trial.value is None else f"{trial.value:.2f}"
+        last = f"{found.low:.4g} to {found.high:.4g}" if found is not None and len(trial.scores) > 1 else trial.reason
+        lines.append(f"  {trial.index:>5}  {name:{width}}  {trial.state:9} {score:>9}  {last[:80]}".rstrip())
+    if len(order) > limit:
+        lines.append(f"  and {len(order) - limit} more: gymlab sweep results {plan.name} --json")
     return lines
 
 
-def best_lines(plan: Plan, rows: Sequence[Row]) -> list[str]:
-    """The best trial and what to do with it."""
-    best = best_row(rows)
+def format_best(plan: SweepPlan, trials: Sequence[Trial]) -> list[str]:
+    """The best trial, and that its score is biased upwards."""
+    best = best_trial(trials)
     if best is None:
         return ["no trial has finished yet"]
-    found = interval(best)
-    told = f" [{found.low:.4g}, {found.high:.4g}]" if found is not None and len(best.scores) > 1 else ""
-    seeds = f"{len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)}"
-    given = " ".join(best.overrides) or "the recipe"
+    score = estimate_seeds(best.scores)
+    interval = f" {format_interval(score)}" if score is not None and len(best.scores) > 1 else ""
+    settings = " ".join(best.overrides) or "the recipe"
     return [
-        f"best: trial {best.index}, score {best.value:.4g}{told} over {seeds}: {given}",
-        f"  chosen from {len(rows)}, so its score is too good on average: compare it on fresh seeds",
+        f"best: trial {best.index}, score {best.value:.4g}{interval} over {format_seed_count(plan)}: {settings}",
+        f"  chosen from {len(trials)}, so its score is too good on average: compare it on fresh seeds",
     ]
 
 
-def variant_name(plan: Plan) -> str:
-    """A name for the best trial's recipe, after the sweep's."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", plan.name).strip("-")
-    return name if name[:1].isalpha() else f"sweep-{name}"
-
-
-def provenance(plan: Plan, rows: Sequence[Row], row: Row) -> list[str]:
-    """Where a recipe comes from, for its first lines."""
-    found = interval(row)
-    told = f"{found}" if found is not None else "unknown"
-    seeds = f"{len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)}"
-    return [
-        f"trial {row.index} of {len(rows)} of sweep {plan.name} ({plan.method}, {plan.created[:10]}) of {plan.title}",
-        f"score: interquartile mean {told} (95 %), {seeds}; chosen as the best, so not confirmed",
-        f"changed: {' '.join(row.overrides)}",
-    ]
+def format_seed_count(plan: SweepPlan) -> str:
+    return f"{len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)}"

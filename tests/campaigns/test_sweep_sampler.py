@@ -4,17 +4,17 @@ import math
 
 import pytest
 
+from gymlab.campaigns.sweep.plan import SweepOptions, make_plan
+from gymlab.campaigns.sweep.sampler import TrialSampler
 from gymlab.campaigns.sweep.space import overrides
-from gymlab.campaigns.sweep.start import Wanted, make_plan
-from gymlab.campaigns.sweep.suggest import Suggester
-from gymlab.campaigns.sweep.trial import Row
+from gymlab.campaigns.sweep.store import Trial
 
 SPACE = ("ppo.learning_rate=log:1e-5..1e-2", "ppo.gamma=0.9,0.99,0.999")
 
 
 def plan_of(tmp_path, method, **more):
-    wanted = Wanted("CartPole-v1:ppo", (), SPACE, method=method, trials=32, batch=4, **more)
-    return make_plan(wanted, tmp_path)[0]
+    options = SweepOptions("CartPole-v1:ppo", (), SPACE, method=method, trials=32, batch=4, **more)
+    return make_plan(options, tmp_path)[0]
 
 
 def outcome(plan, index, params):
@@ -22,7 +22,7 @@ def outcome(plan, index, params):
     value = -abs(math.log10(params["ppo.learning_rate"]) + 3)
     state = "failed" if index % 11 == 10 else "pruned" if index % 5 == 4 else "finished"
     kept = None if state == "failed" else value
-    return Row(index, index, state, params, overrides(plan.dimensions, params), kept, {0: value - 1})
+    return Trial(index, index, state, params, overrides(plan.dimensions, params), kept, {0: value - 1})
 
 
 def walk(plan, suggester, rows, until):
@@ -34,18 +34,18 @@ def walk(plan, suggester, rows, until):
 @pytest.mark.parametrize("method", ["random", "tpe"])
 def test_whoever_comes_later_draws_what_the_first_would_have(tmp_path, method):
     plan = plan_of(tmp_path, method, seed=5)
-    rows = walk(plan, Suggester(plan), [], 32)
-    joined = walk(plan, Suggester(plan), rows[:13], 32)  # in the middle of a round, as after a kill
+    rows = walk(plan, TrialSampler(plan), [], 32)
+    joined = walk(plan, TrialSampler(plan), rows[:13], 32)  # in the middle of a round, as after a kill
     assert [row.params for row in joined] == [row.params for row in rows]
     other = plan_of(tmp_path, method, seed=6)
-    assert walk(other, Suggester(other), [], 32)[0].params != rows[0].params
+    assert walk(other, TrialSampler(other), [], 32)[0].params != rows[0].params
 
 
 def test_tpe_learns_from_earlier_rounds_and_not_from_its_own(tmp_path):
     plan = plan_of(tmp_path, "tpe")
-    rows = walk(plan, Suggester(plan), [], 32)
+    rows = walk(plan, TrialSampler(plan), [], 32)
     near = [abs(math.log10(row.params["ppo.learning_rate"]) + 3) for row in rows]
     assert sum(near[16:]) < sum(near[:16])
     turned = [outcome(plan, row.index, {**row.params, "ppo.learning_rate": 1e-5}) for row in rows[28:]]
-    late = Suggester(plan)
+    late = TrialSampler(plan)
     assert [late.params(index, [*rows[:28], *turned]) for index in range(28, 32)] == [row.params for row in rows[28:]]
