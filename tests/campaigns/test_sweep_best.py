@@ -19,7 +19,7 @@ def test_a_variant_extends_its_recipe_and_says_where_it_is_from(folder):
     assert "# sweep x, trial 3: 480 [470, 490]" in text
     assert "extends: ppo" in text
     recipe = resolve("CartPole-v1:tuned").recipe
-    assert recipe.algorithm.settings.learning_rate.written == 2e-3
+    assert recipe.algorithm.settings.learning_rate.source == 2e-3
     assert (recipe.n_steps, recipe.env.solved_at) == (64, 475)
     assert recipe.algorithm.settings.epochs == resolve("CartPole-v1:ppo").recipe.algorithm.settings.epochs
 
