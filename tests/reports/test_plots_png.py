@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from gymlab.reports.plots_png import Panel, draw, drowned
+from gymlab.reports.plots_png import Panel, draw, needs_log_axis
 from gymlab.runs.metrics_reader import make_curve
 
 
@@ -27,7 +27,7 @@ def curve(*values):
     ],
 )
 def test_a_scale_is_logarithmic_where_a_few_values_would_drown_the_rest(curves, is_so):
-    assert drowned(curves) == is_so
+    assert needs_log_axis(curves) == is_so
 
 
 def test_a_drowned_panel_can_be_drawn_and_shows_the_usual_level():

@@ -16,7 +16,7 @@ from gymlab.reports import compare, sections
 from gymlab.reports.page import page
 from gymlab.reports.report import build_report, context_of, known_bounds, write_report
 from gymlab.reports.run_facts import read_facts
-from gymlab.reports.scoring import Evaluations, auc, judged, score, steps_to_threshold
+from gymlab.reports.scoring import Evaluations, auc, counted_returns, score, steps_to_threshold
 from gymlab.runs import files
 from gymlab.runs.store import RunStore
 from gymlab.training.events import Ended
@@ -146,8 +146,8 @@ def test_a_run_that_is_not_done_is_scored_up_to_where_it_is():
 
 def test_both_means_the_worse_of_two():
     greedy, sampled = np.array([1.0, 5.0]), np.array([2.0, 3.0])
-    assert judged(greedy, sampled, "both").tolist() == [1.0, 3.0]
-    assert judged(greedy, sampled, "sampled").tolist() == [2.0, 3.0]
+    assert counted_returns(greedy, sampled, "both").tolist() == [1.0, 3.0]
+    assert counted_returns(greedy, sampled, "sampled").tolist() == [2.0, 3.0]
 
 
 @pytest.fixture

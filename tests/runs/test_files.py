@@ -68,7 +68,7 @@ def test_damaged_and_oversized_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[" * 100_000)
     with pytest.raises(RunError, match="damaged"):
         files.read_json(tmp_path / "a.json")
-    with pytest.raises(RunError, match="more than the 10"):
+    with pytest.raises(RunError, match="more than the limit of 10"):
         files.read_bytes(tmp_path / "a.json", limit=10)
 
 

@@ -21,13 +21,12 @@ from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.trackers import follow, wandb_sink
 from gymlab.trackers.assemble import Trackers, choose_trackers, copy_run, make_tracker
-from gymlab.trackers.crc32c import BLOCK, masked_crc32c
 from gymlab.trackers.feature import Tracker
 from gymlab.trackers.follow import Follower
 from gymlab.trackers.sink import RunInfo, read_info
-from gymlab.trackers.tensorboard_sink import PREFIX, TensorBoardSink, points
+from gymlab.trackers.tensorboard_sink import BLOCK, PREFIX, TensorBoardSink, masked_crc32c, points
 from gymlab.trackers.wandb_sink import WandbSink, media_name
-from gymlab.trackers.workspace import workspace
+from gymlab.trackers.wandb_workspace import workspace
 from gymlab.training.events import Checkpointed, Ended, Measured, Started, Stopping, Updated, UpdateRow
 from tests.wandb_server import WandbServer
 
@@ -236,7 +235,7 @@ def test_rows_about_to_be_cut_off_are_left_alone_and_so_is_a_store_about_to_be_c
     wait_for(lambda: sink.calls.count("flush") > 3)
     assert sink.updates == [1, 2, 3, 4, 5, 6]
     follower.pause()
-    follower.go_on()
+    follower.resume()
     time.sleep(0.1)
     assert sink.updates == [1, 2, 3, 4, 5, 6]
     follower.end(5.0, failed=False)

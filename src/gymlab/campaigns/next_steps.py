@@ -12,7 +12,7 @@ from gymlab.diagnosis.examine import examine, verdict
 from gymlab.diagnosis.llm_prompt import build_prompt, code_block
 from gymlab.diagnosis.page import evidence_text
 from gymlab.reports import sections
-from gymlab.reports.sections import shown
+from gymlab.reports.sections import printable
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 
@@ -68,7 +68,7 @@ def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
         gap = "-" if goal is None else f"{goal - run['best_return']:+.4g}"
         rows.append(
             (
-                shown(env),
+                printable(env),
                 f"{run['best_return']:.6g}",
                 sections.yes_or_no(run.get("solved"), "-"),
                 format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
@@ -76,7 +76,7 @@ def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
                 "-" if top is None else str(top),
                 "-" if optimum is None else f"{optimum.score:g}",
                 gap,
-                shown(run["name"]),
+                printable(run["name"]),
             )
         )
     head = ("env", "our best", "solved", "env steps", "random", "best published", "optimum", "missing", "recipe")
@@ -86,10 +86,10 @@ def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
 def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
     rows = [
         (
-            shown(run["id"]),
-            shown(run.get("name")),
-            shown(run.get("seed")),
-            shown(run.get("status")),
+            printable(run["id"]),
+            printable(run.get("name")),
+            printable(run.get("seed")),
+            printable(run.get("status")),
             format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
             f"{run['best_return']:.6g}" if isinstance(run.get("best_return"), int | float) else "-",
             sections.yes_or_no(run.get("solved"), "-"),
@@ -107,12 +107,14 @@ def _studied(root: Path, runs: Sequence[dict[str, Any]]) -> list[str]:
     poor = [run for run in runs if run.get("solved") is not True and run.get("status") != "running"]
     for run in poor[:_MOST_STUDIED]:
         found = examine(RunPaths(root / run["id"]))
-        changed = ", ".join(f"{k}={shown(v)}" for k, v in found.facts.settings.items() if k.count(".") and v)[:600]
-        lines += [f"### {shown(run['id'])}: {shown(verdict(found))}", ""]
+        changed = ", ".join(f"{k}={printable(v)}" for k, v in found.facts.settings.items() if k.count(".") and v)[:600]
+        lines += [f"### {printable(run['id'])}: {printable(verdict(found))}", ""]
         lines += code_block(sections.return_plot(found.facts))
         lines += ["", f"Settings: `{changed.replace('`', '')}`", ""]
         for finding in found.findings[:3]:
-            lines.append(f"- **{finding.id}** ({finding.severity}): {shown(evidence_text(finding))}. {finding.advice}")
+            lines.append(
+                f"- **{finding.id}** ({finding.severity}): {printable(evidence_text(finding))}. {finding.advice}"
+            )
         lines.append("")
     return lines
 

@@ -114,8 +114,8 @@ def _apply(found: Diagnosis) -> dict[str, Any]:
 
 
 def _applied(applied: dict[str, Any]) -> list[str]:
-    from gymlab.reports.sections import shown
+    from gymlab.reports.sections import printable
 
-    changes = [f"  {key}: {shown(old)} → {shown(new)}" for key, old, new in applied["changes"]]
+    changes = [f"  {key}: {printable(old)} → {printable(new)}" for key, old, new in applied["changes"]]
     head = f"applied {applied['finding']}: variant {applied['variant']} in {applied['path']}"
     return [head, *changes, f"next: {applied['train']}"]

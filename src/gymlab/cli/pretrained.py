@@ -20,7 +20,7 @@ def list_policies(as_json: Json = False) -> None:
     """
     from gymlab.campaigns.pretrained import shelf
     from gymlab.cli.training_progress import print_json
-    from gymlab.reports.sections import columns, shown
+    from gymlab.reports.sections import columns, printable
 
     every = shelf()
     if as_json:
@@ -31,7 +31,7 @@ def list_policies(as_json: Json = False) -> None:
         about = item.about
         scores = [f"{about['scores'][mode]['mean']:.4g} ± {about['scores'][mode]['std']:.3g}" for mode in _MODES]
         exact = "-" if about["exact"] is None else f"{about['exact']:.4g}"
-        rows.append((shown(item.name), scores[0], scores[1], exact, str(about["env_steps"]), str(about["bytes"])))
+        rows.append((printable(item.name), scores[0], scores[1], exact, str(about["env_steps"]), str(about["bytes"])))
     typer.echo("\n".join(columns(rows, right=range(1, 6))))
     typer.echo(f"next: gymlab play --pretrained {every[0].env if every else 'CartPole-v1'}")
 

@@ -91,7 +91,7 @@ def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
 
 def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
     from gymlab.core.format import format_count
-    from gymlab.reports.sections import columns, shown
+    from gymlab.reports.sections import columns, printable
 
     rows = [
         (
@@ -109,9 +109,9 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
             run["best_return"],
             f"{run['best_return']:g}",
             "yours",
-            shown(run["name"]).rpartition(":")[2],
+            printable(run["name"]).rpartition(":")[2],
             format_count(run["env_steps"] or 0),
-            shown(run["id"]),
+            printable(run["id"]),
         )
         for run in own
     ]

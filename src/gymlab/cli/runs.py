@@ -224,16 +224,16 @@ def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, 
     from gymlab.core.errors import UserError
     from gymlab.reports import plots_png
     from gymlab.reports.report import known_bounds
-    from gymlab.reports.sections import returns, shown
+    from gymlab.reports.sections import printable, return_metrics
     from gymlab.runs import files
 
     limits = known_bounds(facts[0])
     if metrics or len(facts) > 1:
-        evaluated = [name for name in returns(facts[0]) if all(name in run.measured.curves for run in facts)]
+        evaluated = [name for name in return_metrics(facts[0]) if all(name in run.measured.curves for run in facts)]
         panels = plots_png.side_by_side(facts, metrics or evaluated, limits)
     else:
         panels = plots_png.overview(facts[0], limits)
-    title = " · ".join(dict.fromkeys(shown(run.name) for run in facts)) + (
+    title = " · ".join(dict.fromkeys(printable(run.name) for run in facts)) + (
         f" · {facts[0].run_id}" if len(facts) == 1 else f" · {len(facts)} runs"
     )
     try:

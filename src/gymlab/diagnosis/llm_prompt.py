@@ -14,7 +14,7 @@ from gymlab.diagnosis.page import evidence_text, next_command
 from gymlab.metrics.catalogue import metric
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
-from gymlab.reports.sections import shown
+from gymlab.reports.sections import printable
 from gymlab.runs.logs import tail
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact, redact_tree
@@ -66,7 +66,7 @@ def diagnosis_prompt(diagnosis: Diagnosis) -> str:
         ("Log, last lines", code_block(log_tail(facts.paths))),
     ]
     return build_prompt(
-        f"Diagnose this run: {shown(facts.name)}, seed {shown(facts.manifest.get('seed'))}", _TASK, parts
+        f"Diagnose this run: {printable(facts.name)}, seed {printable(facts.manifest.get('seed'))}", _TASK, parts
     )
 
 
@@ -74,9 +74,9 @@ def _findings(diagnosis: Diagnosis) -> list[str]:
     lines = []
     for number, finding in enumerate(diagnosis.findings[:10], 1):
         lines += [
-            f"{number}. **{finding.id}** ({finding.severity}): {shown(finding.title)}",
-            f"   - seen: {shown(evidence_text(finding))}",
-            f"   - advice: {shown(finding.advice)}",
+            f"{number}. **{finding.id}** ({finding.severity}): {printable(finding.title)}",
+            f"   - seen: {printable(evidence_text(finding))}",
+            f"   - advice: {printable(finding.advice)}",
             *([f"   - explains: {', '.join(finding.explains)}"] if finding.explains else []),
         ]
     return lines or ["None."]
@@ -84,7 +84,14 @@ def _findings(diagnosis: Diagnosis) -> list[str]:
 
 def _alerts(diagnosis: Diagnosis) -> list[str]:
     rows = [
-        (alert.id, alert.severity, alert.metric, f"{alert.share:.0%}", str(alert.first.env_steps), shown(alert.active))
+        (
+            alert.id,
+            alert.severity,
+            alert.metric,
+            f"{alert.share:.0%}",
+            str(alert.first.env_steps),
+            printable(alert.active),
+        )
         for alert in diagnosis.alerts
     ]
     head = ("alert", "severity", "metric", "share of updates", "first env_step", "at the end")
@@ -93,7 +100,7 @@ def _alerts(diagnosis: Diagnosis) -> list[str]:
 
 def _settings(settings: Any) -> list[str]:
     flat = redact_tree(dict(settings))
-    return [_cut(f"{shown(key)}: {shown(value)}", 160) for key, value in flat.items() if value is not None]
+    return [_cut(f"{printable(key)}: {printable(value)}", 160) for key, value in flat.items() if value is not None]
 
 
 def _metric_help(diagnosis: Diagnosis) -> list[str]:
@@ -103,7 +110,7 @@ def _metric_help(diagnosis: Diagnosis) -> list[str]:
 
 
 def _train_command(facts: Facts) -> str:
-    return f"gymlab train {shown(facts.name)} --seed {shown(facts.manifest.get('seed'))}"
+    return f"gymlab train {printable(facts.name)} --seed {printable(facts.manifest.get('seed'))}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -9,7 +9,7 @@ from gymlab.core.format import format_count
 from gymlab.diagnosis.examine import Diagnosis, verdict
 from gymlab.diagnosis.findings import RunFinding
 from gymlab.reports.run_facts import Facts
-from gymlab.reports.sections import shown
+from gymlab.reports.sections import printable
 
 _ROW = ("updates", "env_steps", "roll/return_mean", "opt/loss", "opt/grad_norm", "opt/approx_kl", "hp/learning_rate")
 _WIDTH = 110
@@ -55,9 +55,9 @@ def finding_lines(finding: RunFinding, number: int, width: int = _WIDTH) -> list
     wrapped = [
         line
         for text in paragraphs
-        for line in textwrap.wrap(shown(text), width, initial_indent=indent, subsequent_indent=indent)
+        for line in textwrap.wrap(printable(text), width, initial_indent=indent, subsequent_indent=indent)
     ]
-    return [f"{number}. {finding.id} ({finding.severity}): {shown(finding.title)}", *wrapped]
+    return [f"{number}. {finding.id} ({finding.severity}): {printable(finding.title)}", *wrapped]
 
 
 def evidence_text(finding: RunFinding) -> str:
@@ -73,7 +73,7 @@ def evidence_text(finding: RunFinding) -> str:
 
 
 def _settings(finding: RunFinding) -> str:
-    return " ".join(f"{key}={shown(value)}" for key, value in finding.overrides.items())
+    return " ".join(f"{key}={printable(value)}" for key, value in finding.overrides.items())
 
 
 def _head(diagnosis: Diagnosis) -> list[str]:
@@ -85,10 +85,10 @@ def _head(diagnosis: Diagnosis) -> list[str]:
     repeated = fault is not None and fault.report["told"] in reason  # printed with the fault below
     index = facts.checkpoints
     lines = [
-        f"{facts.run_id}: {facts.status.get('status')}" + ("" if repeated else f", {shown(reason)}"),
+        f"{facts.run_id}: {facts.status.get('status')}" + ("" if repeated else f", {printable(reason)}"),
         f"verdict: {verdict(diagnosis).replace(' RUN', f' {facts.run_id}')}{_last_return(facts)}",
         f"last row: {last or 'none'}",
-        f"last checkpoint: {shown(index['last'])}, best: {shown(index['best'])}",
+        f"last checkpoint: {printable(index['last'])}, best: {printable(index['best'])}",
     ]
     skipped = int(row.get("sys/skipped_updates", 0))
     return [*lines, f"skipped updates: {skipped}"] if skipped else lines

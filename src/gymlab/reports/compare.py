@@ -1,4 +1,4 @@
-"""Several runs side by side: what was set differently, what came of it, and their curves in one plot."""
+"""Comparison of several runs: differing settings, results and scores, and their curves in one plot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gymlab.metrics.catalogue import metric, written
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.scoring import auc
-from gymlab.reports.sections import shown
+from gymlab.reports.sections import printable
 from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.terminal.plots import LETTERS, PlotFrame, PlotLine, plot
 
@@ -23,16 +23,16 @@ def horizon(runs: Sequence[Facts]) -> int:
 
 
 def ranked(runs: Sequence[Facts]) -> list[tuple[Facts, float | None]]:
-    """Runs with their score over the common horizon, best first; those without one at the end."""
+    """Runs with their score over the common horizon, best first; runs without a score last."""
     over = horizon(runs)
     scored = [(run, auc(run.measured.evaluations, over)) for run in runs]
     return sorted(scored, key=lambda pair: (pair[1] is None, -(pair[1] or 0.0)))
 
 
 def settings_diff(runs: Sequence[Facts]) -> dict[str, list[Any]]:
-    """Settings that are not the same in all runs, with each run's value (None: it has none); the seed among them.
+    """Settings that differ between the runs, the seed included, with each run's value (None: it has none).
 
-    Those of an algorithm's block stand there without its name, so that algorithms compare.
+    Keys of an algorithm's block are listed without the algorithm's name, so that algorithms can be compared.
     """
     each = [_comparable(run) for run in runs]
     keys = dict.fromkeys(key for values in each for key in values)
@@ -48,13 +48,13 @@ def _comparable(run: Facts) -> dict[str, Any]:
 
 
 def notes(runs: Sequence[Facts]) -> list[str]:
-    """What makes runs hard to compare."""
-    envs = dict.fromkeys(shown(run.settings.get("env.id")) for run in runs)
-    told = [f"different envs ({', '.join(envs)}): their returns do not compare"] if len(envs) > 1 else []
+    """Reasons why the runs may not be comparable."""
+    envs = dict.fromkeys(printable(run.settings.get("env.id")) for run in runs)
+    lines = [f"different envs ({', '.join(envs)}): their returns do not compare"] if len(envs) > 1 else []
     if len({run.score.horizon for run in runs}) > 1:
-        told.append(f"different budgets: scores are over the first {format_count(horizon(runs))} env_steps")
+        lines.append(f"different budgets: scores are over the first {format_count(horizon(runs))} env_steps")
     waiting = [run.run_id for run in runs if run.status.get("status") == "running"]
-    return told + ([f"still running: {', '.join(waiting)}"] if waiting else [])
+    return lines + ([f"still running: {', '.join(waiting)}"] if waiting else [])
 
 
 def table(runs: Sequence[Facts]) -> list[str]:
@@ -91,7 +91,7 @@ def settings_table(runs: Sequence[Facts]) -> list[str]:
     if not differing:
         return ["(the settings are the same)"]
     head = ("setting", *(run.run_id for run in runs))
-    return sections.columns([head, *((shown(key), *map(_brief, values)) for key, values in differing.items())])
+    return sections.columns([head, *((printable(key), *map(_brief, values)) for key, values in differing.items())])
 
 
 def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: PlotFrame | None = None) -> list[str]:
@@ -105,7 +105,7 @@ def overlay(runs: Sequence[Facts], name: str, smooth: float = 0.0, frame: PlotFr
 
 
 def curve_of(run: Facts, name: str) -> Curve:
-    """A run's curve; UserError where it never measured that."""
+    """A run's curve of a metric; UserError if it was never measured."""
     curve = run.measured.curves.get(name)
     if curve is None or (not len(curve) and name not in run.measured.names):
         raise UserError(f"run '{run.run_id}' has no metric '{name}': {suggestion(name, run.measured.names)}")
@@ -114,8 +114,8 @@ def curve_of(run: Facts, name: str) -> Curve:
 
 def label(run: Facts, among: Sequence[Facts]) -> str:
     """A run's id, with the number of envs where runs differ in it."""
-    differ = len({shown(other.settings.get("n_envs")) for other in among}) > 1
-    return f"{run.run_id} ({shown(run.settings.get('n_envs'))} envs)" if differ else run.run_id
+    differ = len({printable(other.settings.get("n_envs")) for other in among}) > 1
+    return f"{run.run_id} ({printable(run.settings.get('n_envs'))} envs)" if differ else run.run_id
 
 
 def page(runs: Sequence[Facts], name: str, smooth: float = 0.0) -> list[str]:
@@ -131,7 +131,7 @@ def page(runs: Sequence[Facts], name: str, smooth: float = 0.0) -> list[str]:
 
 
 def data(runs: Sequence[Facts], name: str) -> dict[str, Any]:
-    """The same for programs, best run first."""
+    """The comparison as JSON data, best run first."""
     return {
         "horizon": horizon(runs),
         "runs": [
@@ -161,5 +161,5 @@ def _mean(result: dict[str, Any], mode: str) -> str:
 
 
 def _brief(value: Any, most: int = 40) -> str:
-    text = "-" if value is None else shown(value)
+    text = "-" if value is None else printable(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."

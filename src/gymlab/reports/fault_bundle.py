@@ -1,4 +1,4 @@
-"""What a numerical fault leaves behind: `faults/<update>/` with the rollout, the state before the update and a report.
+"""The fault bundle of a numerical fault: `faults/<update>/` with the rollout, the state before the update and a report.
 
 rollout.safetensors, state.safetensors, recipe.yaml and fault.json, which holds the hashes of the others. No pickle.
 """
@@ -31,7 +31,7 @@ _TEMP = ".tmp-"
 
 
 class Bundle(NamedTuple):
-    """A bundle, its report read and nothing else yet."""
+    """A bundle with its report; the tensor files are read when asked for."""
 
     path: Path
     report: dict[str, Any]
@@ -62,7 +62,7 @@ def write_bundle(
     """Write a bundle, whole or not at all; one of the same update is replaced. `recipe` holds no secrets."""
     folder = paths.root / "faults"
     paths.inside(folder).mkdir(exist_ok=True)
-    for left in folder.glob(f"{_TEMP}*"):  # by a process that was killed: this one holds the run's lock
+    for left in folder.glob(f"{_TEMP}*"):  # of a killed process; this one holds the run's lock
         shutil.rmtree(left, ignore_errors=True)
     target = folder / f"{update:06}"
     temp = folder / f"{_TEMP}{secrets.token_hex(4)}"
@@ -70,16 +70,15 @@ def write_bundle(
     try:
         contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: recipe.encode()}
         hashes = {name: files.sha256(data) for name, data in contents.items()}
-        told = {"format": FORMAT, "update": update, **redact_tree(report), "files": hashes}
-        for name, data in {**contents, REPORT: files.dump_json(told).encode()}.items():
+        document = {"format": FORMAT, "update": update, **redact_tree(report), "files": hashes}
+        for name, data in {**contents, REPORT: files.dump_json(document).encode()}.items():
             files.write_new(temp / name, data, lambda: None)
         if target.exists():
             shutil.rmtree(target)
         os.rename(temp, target)
         platform.fsync_folder(folder)
-    except BaseException:
-        shutil.rmtree(temp, ignore_errors=True)
-        raise
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)  # exists only if an error came before the rename
     return target
 
 
@@ -93,7 +92,7 @@ def bundles(paths: RunPaths) -> list[Path]:
 
 
 def read_bundle(path: Path) -> Bundle:
-    """A bundle's report, checked for the shape that readers rely on; RunError where it is damaged."""
+    """A bundle with its validated report; RunError if it is damaged."""
     try:
         report = files.read_json(path / REPORT)
     except OSError as error:
@@ -108,11 +107,11 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def statistics(arrays: Arrays) -> list[dict[str, Any]]:
-    """Of each tensor: name, shape, least and greatest finite number, and how many are NaN or infinite."""
-    return [{"name": name, **_described(np.asarray(array))} for name, array in arrays.items()]
+    """Per tensor: name, shape, dtype, finite minimum and maximum, and the number of NaN and infinite values."""
+    return [{"name": name, **_tensor_statistics(np.asarray(array))} for name, array in arrays.items()]
 
 
-def _described(array: np.ndarray) -> dict[str, Any]:
+def _tensor_statistics(array: np.ndarray) -> dict[str, Any]:
     finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
     bad = array.size - finite.size
     nan = int(np.isnan(array).sum()) if bad else 0

@@ -9,7 +9,7 @@ from typing import Any
 from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric, written
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
-from gymlab.reports.sections import shown
+from gymlab.reports.sections import printable
 from gymlab.runs.videos import best_clip, scan
 from gymlab.terminal.plots import PlotFrame, sparkline
 
@@ -18,7 +18,7 @@ _ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden", "policy.activation")
 
 
 def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = False) -> list[str]:
-    """All there is to know at a glance."""
+    """The whole page."""
     curves = sections.return_plot(facts, PlotFrame(height=10, axis=_axis(facts), threshold=facts.solved_at))
     return [
         *_head(facts),
@@ -34,7 +34,7 @@ def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = Fals
 
 
 def page_data(facts: Facts) -> dict[str, Any]:
-    """The same for programs."""
+    """The page as JSON data."""
     return {
         "settings": dict(facts.settings),
         "result": sections.result_data(facts),
@@ -51,35 +51,47 @@ def _videos(facts: Facts) -> list[str]:
     if best is None:
         return []
     others = ", ".join(f"{clip.env_steps} ({', '.join(clip.kinds)})" for clip in found if clip.path != best.path)
-    lines = [f"best {shown(best.path)} (return {shown(best.about.get('return'))})"]
-    return _part("Videos", [*lines, *([f"others at env_steps {shown(others)}"] if others else [])])
+    lines = [f"best {printable(best.path)} (return {printable(best.about.get('return'))})"]
+    return _part("Videos", [*lines, *([f"others at env_steps {printable(others)}"] if others else [])])
 
 
 def _head(facts: Facts) -> list[str]:
     engine = facts.manifest.get("engine")
-    where = f"{shown(engine.get('engine'))} engine on {shown(engine.get('device'))}" if isinstance(engine, dict) else ""
-    about = [shown(facts.name), f"seed {shown(facts.manifest.get('seed'))}", where, *map(shown, facts.tags)]
+    where = (
+        f"{printable(engine.get('engine'))} engine on {printable(engine.get('device'))}"
+        if isinstance(engine, dict)
+        else ""
+    )
+    about = [
+        printable(facts.name),
+        f"seed {printable(facts.manifest.get('seed'))}",
+        where,
+        *map(printable, facts.tags),
+    ]
     note = facts.manifest.get("note")
-    lines = [f"{facts.run_id}: {' · '.join(part for part in about if part)}", f"folder: {shown(facts.paths.root)}"]
-    return [*lines, f"note: {shown(note)}"] if note else lines
+    lines = [
+        f"{facts.run_id}: {' · '.join(part for part in about if part)}",
+        f"folder: {printable(facts.paths.root)}",
+    ]
+    return [*lines, f"note: {printable(note)}"] if note else lines
 
 
 def _settings(facts: Facts, defaults: Mapping[str, Any]) -> dict[str, str]:
-    """The size of the run and what is not the default; all of a block whose defaults are not known here."""
+    """The size of the run, settings that differ from their default, and those whose default is not known here."""
     values = facts.settings
     changed = sections.changed_settings(values, defaults)
-    told = {key: values[key] for key in _ALWAYS if key in values}
-    told |= {key: value for key, (value, _) in changed.items()}
+    listed = {key: values[key] for key in _ALWAYS if key in values}
+    listed |= {key: value for key, (value, _) in changed.items()}
     own = {key: value for key, value in values.items() if key not in defaults and "." in key and value is not None}
-    rows = {"run": _joined({key: value for key, value in told.items() if "." not in key})}
-    for key, value in {**{key: value for key, value in told.items() if "." in key}, **own}.items():
+    rows = {"run": _joined({key: value for key, value in listed.items() if "." not in key})}
+    for key, value in {**{key: value for key, value in listed.items() if "." in key}, **own}.items():
         block, _, leaf = key.rpartition(".")
-        rows[block] = ", ".join(filter(None, [rows.get(block, ""), f"{leaf} {shown(value)}"]))
-    return {shown(block): text for block, text in rows.items() if text}
+        rows[block] = ", ".join(filter(None, [rows.get(block, ""), f"{leaf} {printable(value)}"]))
+    return {printable(block): text for block, text in rows.items() if text}
 
 
 def _joined(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {shown(value)}" for key, value in values.items())
+    return ", ".join(f"{key} {printable(value)}" for key, value in values.items())
 
 
 def _row_title(facts: Facts) -> str:
@@ -88,21 +100,21 @@ def _row_title(facts: Facts) -> str:
 
 
 def _metrics(facts: Facts, *, every_metric: bool) -> list[str]:
-    """The last row by namespace, in order of priority, with the course of each metric beside it."""
+    """The last row by namespace, in order of priority, with a sparkline of each metric."""
     last = facts.measured.last
     if not last:
         return ["(nothing measured yet)"]
-    wanted = list(last) if every_metric else headlines(last)
+    names_shown = list(last) if every_metric else headlines(last)
     lines = []
-    hidden = len(last) - len(wanted)
-    for namespace, names in grouped(wanted).items():
+    hidden = len(last) - len(names_shown)
+    for namespace, names in grouped(names_shown).items():
         if namespace == "hp":
-            text = ", ".join(f"{shown(name.removeprefix('hp/'))} {written(name, last[name])}" for name in names)
+            text = ", ".join(f"{printable(name.removeprefix('hp/'))} {written(name, last[name])}" for name in names)
             lines += [NAMESPACES[namespace], *textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
         elif namespace != "clock":
             rows = [_metric_row(facts, name) for name in names]
             lines += [
-                NAMESPACES.get(namespace, shown(namespace)),
+                NAMESPACES.get(namespace, printable(namespace)),
                 *(f"  {row}" for row in sections.columns(rows, (1,))),
             ]
     return [*lines, f"(and {hidden} more: --all)"] if hidden else lines
@@ -110,9 +122,14 @@ def _metrics(facts: Facts, *, every_metric: bool) -> list[str]:
 
 def _metric_row(facts: Facts, name: str) -> tuple[str, str, str, str]:
     curve = facts.measured.curves.get(name)
-    course = sparkline(curve.y, 32) if curve is not None and len(curve) > 1 and not metric(name).monotonic else ""
+    line = sparkline(curve.y, 32) if curve is not None and len(curve) > 1 and not metric(name).monotonic else ""
     unit = metric(name).unit
-    return shown(name), written(name, facts.measured.last[name]), "" if unit in ("share", "bytes") else unit, course
+    return (
+        printable(name),
+        written(name, facts.measured.last[name]),
+        "" if unit in ("share", "bytes") else unit,
+        line,
+    )
 
 
 def _axis(facts: Facts) -> str:

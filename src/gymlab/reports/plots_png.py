@@ -14,19 +14,19 @@ from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import Limits
 from gymlab.reports import compare
 from gymlab.reports.run_facts import Facts
-from gymlab.reports.sections import returns
+from gymlab.reports.sections import return_metrics
 from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.terminal.plots import ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by colour-blind eyes too; the darker ones first, on white.
+# The Okabe-Ito palette, distinguishable with colour blindness; darker colours first, for a white background.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
 _INK = "#24292F"
-_QUIET = "#6E7781"
+_GREY = "#6E7781"
 _GRID = "#E6E8EB"
-_DROWNED = 300.0  # the largest value over the median
+_LOG_RATIO = 300.0  # of the largest value to the median, above which an axis is logarithmic
 _DECADES = 5  # that a logarithmic axis shows at least, below its largest value
 
 
@@ -43,21 +43,24 @@ class Panel(NamedTuple):
 OVERVIEW = ("opt/entropy", "opt/approx_kl", "opt/explained_variance", "opt/value_loss", "opt/grad_norm")
 
 
-def drowned(curves: Sequence[Curve]) -> bool:
-    """Whether a few values are so large that on an even scale all others would lie on the floor."""
+def needs_log_axis(curves: Sequence[Curve]) -> bool:
+    """Whether a few large values would flatten all others on a linear axis."""
     values = np.concatenate([curve.y for curve in curves]) if curves else np.empty(0)
-    return bool(values.size and values.min() >= 0 and values.max() > _DROWNED * max(np.median(values), 1e-300))
+    return bool(values.size and values.min() >= 0 and values.max() > _LOG_RATIO * max(np.median(values), 1e-300))
 
 
 def overview(run: Facts, limits: Mapping[str, Limits]) -> list[Panel]:
     """A run's returns, trained and evaluated, and how its optimisation went."""
-    training, judged = returns(run)
+    training, judged = return_metrics(run)
     found = run.measured.curves
     both = [(label, found[name]) for label, name in (("training", training), ("evaluation", judged)) if name in found]
     shown = [name for name in OVERVIEW if name in found and len(found[name])]
     return [
         Panel(training, both, run.solved_at, limits.get(training)),
-        *(Panel(name, [("training", found[name])], None, limits.get(name), drowned([found[name]])) for name in shown),
+        *(
+            Panel(name, [("training", found[name])], None, limits.get(name), needs_log_axis([found[name]]))
+            for name in shown
+        ),
     ]
 
 
@@ -70,7 +73,9 @@ def side_by_side(runs: Sequence[Facts], names: Sequence[str], limits: Mapping[st
         curves = [compare.curve_of(run, name) for run in runs]
         labels = [compare.label(run, runs) for run in runs]
         shown = goal if metric(name).bounds == "return" else None
-        panels.append(Panel(name, list(zip(labels, curves, strict=True)), shown, limits.get(name), drowned(curves)))
+        panels.append(
+            Panel(name, list(zip(labels, curves, strict=True)), shown, limits.get(name), needs_log_axis(curves))
+        )
     return panels
 
 
@@ -106,7 +111,7 @@ def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int =
 
 
 def figure_class() -> Any:
-    """Matplotlib's, or what to install."""
+    """Matplotlib's Figure; UserError with the command to install it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -115,7 +120,7 @@ def figure_class() -> Any:
 
 
 def as_png(figure: Any) -> bytes:
-    """The same bytes for the same picture."""
+    """A PNG; the same figure always gives the same bytes."""
     target = io.BytesIO()
     figure.savefig(target, format="png", metadata={"Software": "gymlab"})
     return target.getvalue()
@@ -142,19 +147,19 @@ def _panel(axes: Axes, panel: Panel, colours: Mapping[str, str], smooth: float) 
         )
         axes.plot(calm.x, calm.y, color=colour, linewidth=1.7, label=label, solid_capstyle="round", **mark)
     if panel.threshold is not None:
-        axes.axhline(panel.threshold, color=_QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-        axes.set_title(f"dashed: solved at {panel.threshold:g}", loc="right", fontsize=8, color=_QUIET)
-    _dress(axes, panel)
+        axes.axhline(panel.threshold, color=_GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        axes.set_title(f"dashed: solved at {panel.threshold:g}", loc="right", fontsize=8, color=_GREY)
+    _style_axes(axes, panel)
 
 
-def _dress(axes: Axes, panel: Panel) -> None:
-    """Axes as quiet as they can be and still be read."""
+def _style_axes(axes: Axes, panel: Panel) -> None:
+    """Titles, ticks, grid and limits of an axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = next((curve.axis for _, curve in panel.curves), "vec_steps")
     axes.set_title(panel.name, loc="left", fontsize=11, color=_INK, fontweight="bold", parse_math=False)
-    axes.set_xlabel(axis, fontsize=9, color=_QUIET)
-    axes.set_ylabel(metric(panel.name).unit, fontsize=9, color=_QUIET)
+    axes.set_xlabel(axis, fontsize=9, color=_GREY)
+    axes.set_ylabel(metric(panel.name).unit, fontsize=9, color=_GREY)
     if not panel.log:
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.tick_params(labelsize=9, colors=_INK, length=0)
@@ -170,15 +175,15 @@ def _dress(axes: Axes, panel: Panel) -> None:
     )
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
-        spine.set_color(_QUIET)
+        spine.set_color(_GREY)
     if panel.log:
-        _by_decades(axes, [curve for _, curve in panel.curves])
+        _set_log_scale(axes, [curve for _, curve in panel.curves])
     else:
-        _keep_within(axes, panel.limits)
+        _clip_to_limits(axes, panel.limits)
 
 
-def _by_decades(axes: Axes, curves: Sequence[Curve]) -> None:
-    """A logarithmic axis over the decades that tell something: a rate that decays to 0 would take all of them."""
+def _set_log_scale(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A logarithmic axis over a limited number of decades: a rate that decays to 0 would need arbitrarily many."""
     seen = [curve.y[curve.y > 0] for curve in curves if (curve.y > 0).any()]
     high = max(values.max() for values in seen)
     least = min(values.min() for values in seen)
@@ -187,11 +192,11 @@ def _by_decades(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_ylim(max(least, min(usual / 100, high / 10**_DECADES)) / 1.5, high * 1.5)
     axes.yaxis.minorticks_off()
     if not axes.get_title(loc="right"):
-        axes.set_title("logarithmic", loc="right", fontsize=8, color=_QUIET)
+        axes.set_title("logarithmic", loc="right", fontsize=8, color=_GREY)
 
 
-def _keep_within(axes: Axes, limits: Limits | None) -> None:
-    """End the axis at a limit that the values come near; values beyond it, which are a bug, stay in sight."""
+def _clip_to_limits(axes: Axes, limits: Limits | None) -> None:
+    """End the axis at a limit that the values come near; values beyond it, which are a bug, stay visible."""
     if limits is None:
         return
     (low, high), (least, most) = axes.get_ylim(), axes.dataLim.intervaly

@@ -1,4 +1,4 @@
-"""report.md and report.json: what a run was, what came of it, and how to make it again."""
+"""The report of a run: report.md and report.json, and the bounds of its metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gymlab.metrics.bounds import Context, bounds
 from gymlab.metrics.metric import Limits
 from gymlab.metrics.return_range import return_range
 from gymlab.reports import sections
-from gymlab.reports.report_alerts import alerts
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import Section
 from gymlab.runs import files
@@ -33,22 +32,25 @@ def build_report(facts: Facts, defaults: Mapping[str, Any], limits: Mapping[str,
         sections.result(facts),
         sections.score(facts),
         sections.curves(facts),
-        alerts(facts),
+        sections.alerts(facts),
         sections.settings(facts, defaults),
         sections.time(facts),
         sections.checkpoints(facts),
         sections.reproduction(facts),
     ]
-    told = [part for part in parts if part is not None]
+    present = [part for part in parts if part is not None]
     head = {"format": FORMAT, "run_id": facts.run_id, "name": facts.name, "seed": facts.manifest.get("seed")}
-    data = head | {part.key: part.data for part in told} | {"bounds": dict(limits or {})}
-    return Report(_markdown(facts, told), redact_tree(data))
+    data = head | {part.key: part.data for part in present} | {"bounds": dict(limits or {})}
+    return Report(_markdown(facts, present), redact_tree(data))
 
 
 def _markdown(facts: Facts, parts: list[Section]) -> str:
     solved = facts.summary.get("solved")
     verdict = {True: "solved", False: "not solved"}[solved] if isinstance(solved, bool) else str(facts.status["status"])
-    lines = [f"# {sections.shown(facts.name)}, seed {sections.shown(facts.manifest.get('seed'))}: {verdict}", ""]
+    lines = [
+        f"# {sections.printable(facts.name)}, seed {sections.printable(facts.manifest.get('seed'))}: {verdict}",
+        "",
+    ]
     lines += [f"Run `{facts.run_id}`{_engine(facts)}.", ""]
     for part in parts:
         lines += [f"## {part.title}", "", *part.lines, ""]
@@ -59,37 +61,37 @@ def _engine(facts: Facts) -> str:
     engine = facts.manifest.get("engine")
     if not isinstance(engine, dict):
         return ""
-    return f", {sections.shown(engine.get('engine'))} engine on {sections.shown(engine.get('device'))}"
+    return f", {sections.printable(engine.get('engine'))} engine on {sections.printable(engine.get('device'))}"
 
 
 def report_json(paths: RunPaths) -> Path:
-    """Where the data of a report lies."""
+    """The path of report.json."""
     return paths.report.with_suffix(".json")
 
 
 def write_report(paths: RunPaths, report: Report) -> None:
-    """Both files, each whole or not at all."""
+    """Write both files, each atomically."""
     files.write_text(paths.inside(paths.report), report.markdown)
     files.write_text(paths.inside(report_json(paths)), files.strict_json(report.data) + "\n")
 
 
 def bounds_json(paths: RunPaths) -> Path:
-    """Where a run that has no report yet notes how far its metrics can go."""
+    """The path of bounds.json: the bounds of metrics of a run that has no report yet."""
     return paths.root / "bounds.json"
 
 
 def write_bounds(paths: RunPaths, limits: Mapping[str, Limits]) -> None:
-    """For those who watch: bounds follow from spaces, which nobody else knows."""
+    """Write bounds.json for viewers of a live run: the bounds follow from spaces, which only the run knows."""
     files.write_text(paths.inside(bounds_json(paths)), files.strict_json(dict(limits)) + "\n", durable=False)
 
 
 def known_bounds(facts: Facts) -> dict[str, Limits]:
-    """Bounds of a run's metrics: what its report wrote down, else what its settings tell."""
+    """Bounds of a run's metrics: from its report or bounds.json, else inferred from its settings."""
     return bounds_of(facts.paths, facts.settings, facts.measured.names)
 
 
 def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Limits]:
-    """The same for those who have not read the whole run."""
+    """The same without the run's facts."""
     reported = read_record(report_json(paths)).get("bounds")
     noted = {**read_record(bounds_json(paths)), **(reported if isinstance(reported, dict) else {})}
     found = {name: bounds(name, context_of(settings)) for name in names}
@@ -101,9 +103,9 @@ def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]
 
 
 def context_of(settings: Mapping[str, Any], action: Any = None, observation: Any = None, limit: int = 0) -> Context:
-    """What bounds are inferred from, of what a run's settings and spaces tell."""
-    given = settings.get("env.max_episode_steps")
-    steps = limit or (given if isinstance(given, int) else 0)
+    """The context that bounds are inferred from, of a run's settings and spaces."""
+    setting = settings.get("env.max_episode_steps")
+    steps = limit or (setting if isinstance(setting, int) else 0)
     changed = [key for key in settings if key.startswith("env.kwargs.") or (key == "env.kwargs" and settings[key])]
     possible = return_range(str(settings.get("env.id")), steps, dict.fromkeys(changed)) if steps else None
     return Context(action, observation, possible, steps or None, settings)

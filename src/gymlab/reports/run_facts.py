@@ -1,4 +1,4 @@
-"""What a run's folder says, read once: all that pages and reports are made of."""
+"""The facts of a run, read once from its folder: the input of pages, reports and comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import RunError
 from gymlab.metrics.catalogue import headlines
-from gymlab.reports.scoring import Evaluations, Score, judged, score
+from gymlab.reports.scoring import Evaluations, Score, counted_returns, score
 from gymlab.runs.checkpoints import read_index, steps
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.metrics_reader import Curve, CurveReader
@@ -26,7 +26,7 @@ _NO_EVALUATIONS = Evaluations(np.empty(0), np.empty(0))
 
 @dataclass(frozen=True)
 class Measurements:
-    """What the metric store holds, thinned."""
+    """The metrics of a run, downsampled."""
 
     names: tuple[str, ...] = ()
     last: Mapping[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Facts:
-    """A run as it stands."""
+    """Everything known about a run."""
 
     paths: RunPaths
     manifest: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Facts:
 
     @cached_property
     def checkpoints(self) -> Mapping[str, Any]:
-        """Read when first asked for: every folder is looked into, and most who want a run's score do not ask."""
+        """Read on first use: it opens every checkpoint folder, and most callers need only the score."""
         return {**read_index(self.paths), "env_steps": steps(self.paths)}
 
     @property
@@ -76,8 +76,8 @@ class Facts:
 
     @property
     def solved_at(self) -> float | None:
-        given = self.settings.get("env.solved_at", self.manifest.get("solved_at"))
-        return float(given) if isinstance(given, int | float) else None
+        threshold = self.settings.get("env.solved_at", self.manifest.get("solved_at"))
+        return float(threshold) if isinstance(threshold, int | float) else None
 
     @property
     def budget(self) -> int | None:
@@ -91,9 +91,9 @@ class Facts:
 
     @property
     def score(self) -> Score:
-        said = self.clock.get("env_steps")
+        stored = self.clock.get("env_steps")
         last = self.measured.last.get("env_steps", 0.0)
-        done = said if isinstance(said, int) else int(last) if np.isfinite(last) else 0
+        done = stored if isinstance(stored, int) else int(last) if np.isfinite(last) else 0
         finished = self.status.get("status") == "finished"
         return score(self.measured.evaluations, self.solved_at, budget=self.budget, done=done, finished=finished)
 
@@ -141,6 +141,6 @@ def _evaluations(reader: CurveReader, known: Sequence[str], solved_by: str) -> E
     (at, greedy), (_, sampled) = columns[names[0]], columns[names[1]]
     if len(greedy) != len(sampled):
         return _NO_EVALUATIONS
-    counted = judged(greedy, sampled, solved_by)
+    counted = counted_returns(greedy, sampled, solved_by)
     finite = np.isfinite(counted)
     return Evaluations(at[finite], counted[finite], reader.first("roll/return_mean"))

@@ -1,4 +1,4 @@
-"""How good a training run was, in one number: pure functions of its evaluations. Defined in docs/metrics.md."""
+"""The score of a training run: pure functions of its evaluations. Defined in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Evaluations(NamedTuple):
-    """Mean returns by the way of acting that counts, over env_steps; and where the curve begins."""
+    """Mean returns of the evaluations that count, over env_steps, and the return of the untrained policy."""
 
     env_steps: np.ndarray
     returns: np.ndarray
@@ -28,7 +28,7 @@ class Score(NamedTuple):
     steps_to_threshold: int | None  # None: not reached
     threshold: float | None
     horizon: int
-    partial: bool  # the run has not come to its end: the horizon is where it is now
+    partial: bool  # the run has not finished: the horizon is its current step
 
     def as_json(self) -> dict[str, float | int | bool | None]:
         return {
@@ -51,8 +51,8 @@ def steps_to_threshold(evaluations: Evaluations, threshold: float | None) -> int
 def auc(evaluations: Evaluations, horizon: float) -> float | None:
     """The area under the evaluation curve from 0 to `horizon` env steps, divided by the horizon.
 
-    Straight lines join the evaluations; after the last one its value is held, so that a run that stopped because it
-    was solved is not worse off than one that went on.
+    Straight lines join the evaluations; after the last one its value is held, so that stopping early when solved
+    costs a run nothing.
     """
     if not len(evaluations.returns) or horizon <= 0:
         return None
@@ -71,6 +71,6 @@ def score(evaluations: Evaluations, threshold: float | None, *, budget: int | No
     return Score(auc(evaluations, horizon), reached, threshold, int(horizon), partial=not whole)
 
 
-def judged(greedy: np.ndarray, sampled: np.ndarray, solved_by: str) -> np.ndarray:
+def counted_returns(greedy: np.ndarray, sampled: np.ndarray, solved_by: str) -> np.ndarray:
     """The returns that count: of the greedy policy, of the sampled one, or (both) the worse of them."""
     return np.minimum(greedy, sampled) if solved_by == "both" else sampled if solved_by == "sampled" else greedy

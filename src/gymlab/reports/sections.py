@@ -11,10 +11,12 @@ from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
 from gymlab.runs.metrics_reader import Curve
+from gymlab.runs.status import read_record
 from gymlab.terminal.plots import PlotFrame, PlotLine, plot, sparkline
 
-LABELS = ("env.actions", "env.observations", "env.links")  # settings that name things and change nothing
+LABELS = ("env.actions", "env.observations", "env.links")  # names for people, without effect on the run
 _JSON_POINTS = 100
+_ALERT_FIELDS = ("id", "severity", "title", "evidence", "advice")
 
 
 class Section(NamedTuple):
@@ -27,7 +29,7 @@ class Section(NamedTuple):
 
 
 def result(facts: Facts) -> Section:
-    """Solved or not, by which way of acting, and what ended the run."""
+    """Status, solved or not, the final evaluation, steps and time."""
     data = result_data(facts)
     rows = [(name.replace("_", " "), text) for name, text in result_rows(facts).items()]
     return Section("result", "Result", table(("what", "value"), rows), data)
@@ -55,7 +57,7 @@ def result_rows(facts: Facts) -> dict[str, str]:
     ways = {"both": "greedy and sampled"}.get(facts.solved_by, facts.solved_by)
     goal = "no threshold is known" if facts.solved_at is None else f"{ways} return of {facts.solved_at:g}"
     rows = {
-        "status": f"{shown(data['status'])}, stop_reason: {shown(data['stop_reason'])}",
+        "status": f"{printable(data['status'])}, stop_reason: {printable(data['stop_reason'])}",
         "solved": f"{verdict} ({goal})",
         **{mode: _evaluation(part) for mode, part in (data["eval"] or {}).items()},
         "best evaluation": _number(data["best_return"], "eval/greedy_mean"),
@@ -66,11 +68,11 @@ def result_rows(facts: Facts) -> dict[str, str]:
         ),
         "time": format_duration(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
     }
-    return {shown(name): text for name, text in rows.items() if text}
+    return {printable(name): text for name, text in rows.items() if text}
 
 
 def score(facts: Facts) -> Section:
-    """The one number to rank by, and how soon the threshold was reached."""
+    """The score to rank by, and the steps to the threshold."""
     rows = list(score_rows(facts).items())
     return Section("score", "Score", table(("what", "value"), rows), facts.score.as_json())
 
@@ -91,23 +93,51 @@ def score_rows(facts: Facts) -> dict[str, str]:
     }
 
 
+def alerts(facts: Facts) -> Section | None:
+    """Alerts with their frequency, evidence and advice; None if no rule watched the run."""
+    found = read_record(facts.paths.alerts).get("alerts")
+    if not isinstance(found, list):
+        return None
+    valid = sorted((alert for alert in found if _is_valid_alert(alert)), key=lambda alert: str(alert["id"]))
+    if not valid:
+        return Section("alerts", "Alerts", ["None."], [])
+    rows = [
+        (
+            f"`{printable(alert['id'])}`",
+            printable(alert["severity"]),
+            _alert_frequency(alert),
+            _alert_period(alert),
+            printable(alert["evidence"]),
+        )
+        for alert in valid
+    ]
+    lines = table(("alert", "severity", "failing updates", "first to last", "latest evidence"), rows)
+    advice = [
+        f"- `{printable(alert['id'])}`: {printable(alert['title'])}. {printable(alert['advice'])}" for alert in valid
+    ]
+    return Section("alerts", "Alerts", [*lines, "", *advice], valid)
+
+
 def settings(facts: Facts, defaults: Mapping[str, Any]) -> Section:
-    """What differs from the defaults, and what was changed when the run was resumed."""
+    """Settings that differ from their default, and those changed when the run was resumed."""
     changed = changed_settings(facts.settings, defaults)
-    head = [(f"`{shown(key)}`", shown(value), shown(default)) for key, (value, default) in changed.items()]
+    head = [(f"`{printable(key)}`", printable(value), printable(default)) for key, (value, default) in changed.items()]
     lines = table(("key", "value", "default"), head) if head else ["Every setting has its default value."]
     lines += ["", "All other settings have their default; every value stands in `recipe.yaml`."]
     sessions = [record for record in _list(facts.manifest.get("sessions")) if isinstance(record, dict)]
     for record in sessions:
         changes = [change for change in _list(record.get("changes")) if isinstance(change, list) and len(change) == 3]
-        told = "; ".join(f"{shown(key)}: {shown(old)} → {shown(new)}" for key, old, new in changes)
-        lines.append(f"Resumed at {shown(record.get('resumed_at'))} env_steps" + (f", with {told}." if told else "."))
+        changed_keys = "; ".join(f"{printable(key)}: {printable(old)} → {printable(new)}" for key, old, new in changes)
+        lines.append(
+            f"Resumed at {printable(record.get('resumed_at'))} env_steps"
+            + (f", with {changed_keys}." if changed_keys else ".")
+        )
     data = {"changed": {key: {"value": v, "default": d} for key, (v, d) in changed.items()}, "sessions": sessions}
     return Section("settings", "Settings", lines, {**data, "all": dict(facts.settings)})
 
 
 def changed_settings(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys whose value is not the default, with both; a key without a known default, and mere labels, are left out."""
+    """Keys whose value is not the default, with both values. Keys without a known default, and labels, are left out."""
     known = {key: value for key, value in values.items() if key in defaults and key not in LABELS}
     return {key: (value, defaults[key]) for key, value in known.items() if defaults[key] != value}
 
@@ -121,28 +151,28 @@ def curves(facts: Facts) -> Section:
 
 def return_plot(facts: Facts, frame: PlotFrame | None = None) -> list[str]:
     """The return of training and of the evaluations that count in one plot."""
-    found = [facts.measured.curves[name] for name in returns(facts) if len(facts.measured.curves.get(name, ()))]
+    found = [facts.measured.curves[name] for name in return_metrics(facts) if len(facts.measured.curves.get(name, ()))]
     frame = frame or PlotFrame(axis=found[0].axis if found else "vec_steps", threshold=facts.solved_at)
     return plot([PlotLine(curve.name, curve.x, curve.y) for curve in found], frame)
 
 
-def returns(facts: Facts) -> tuple[str, str]:
-    """The two metrics that say how good a policy is: while it explores, and as it is judged."""
+def return_metrics(facts: Facts) -> tuple[str, str]:
+    """The metrics of the return: in training, and in the evaluations that count."""
     return "roll/return_mean", "eval/sampled_mean" if facts.solved_by == "sampled" else "eval/greedy_mean"
 
 
 def sparklines(facts: Facts, width: int = 40) -> list[str]:
-    """One line for each headline metric that changes: first and last value, and its course between extremes."""
+    """One line for each headline metric that changes: first and last value, sparkline and extremes."""
     rows: list[tuple[str, ...]] = []
     for name in headlines(facts.measured.curves):
         curve = facts.measured.curves[name]
-        told = name in returns(facts) or metric(name).monotonic
-        if told or len(curve) < 2 or curve.low.min() == curve.high.max():
+        plotted = name in return_metrics(facts)
+        if plotted or metric(name).monotonic or len(curve) < 2 or curve.low.min() == curve.high.max():
             continue
         ends = (written(name, float(curve.y[0])), written(name, curve.last))
         extremes = f"{written(name, float(curve.low.min()))} to {written(name, float(curve.high.max()))}"
         lost = f", {curve.not_finite} not finite" if curve.not_finite else ""
-        rows.append((shown(name), ends[0], "→", ends[1], sparkline(curve.y, width), extremes + lost))
+        rows.append((printable(name), ends[0], "→", ends[1], sparkline(curve.y, width), extremes + lost))
     return columns(rows, right=(1,)) if rows else ["(nothing else changed)"]
 
 
@@ -167,7 +197,7 @@ def time(facts: Facts) -> Section:
 
 
 def phases(facts: Facts) -> dict[str, float]:
-    """Seconds by phase; what no phase claims is the training of compiled engines, or else the rest."""
+    """Seconds by phase. The remainder is the training of compiled engines, otherwise `rest`."""
     spent = {name.removeprefix("time/"): facts.measured.totals.get(name, 0.0) for name in PHASES}
     seconds = facts.clock.get("seconds")
     # The last evaluation and checkpoint come after the last update, where the clock has stopped.
@@ -178,31 +208,35 @@ def phases(facts: Facts) -> dict[str, float]:
 
 
 def checkpoints(facts: Facts) -> Section:
-    """Which ones there are."""
+    """The checkpoints that exist."""
     index = facts.checkpoints
-    kept = ", ".join(map(str, sorted(index["env_steps"])))
-    told = [f"best `{shown(index['best'])}`, last `{shown(index['last'])}` (at env_steps {kept})" if kept else "none"]
-    return Section("checkpoints", "Checkpoints", told, dict(index))
+    steps = ", ".join(map(str, sorted(index["env_steps"])))
+    line = (
+        f"best `{printable(index['best'])}`, last `{printable(index['last'])}` (at env_steps {steps})"
+        if steps
+        else "none"
+    )
+    return Section("checkpoints", "Checkpoints", [line], dict(index))
 
 
 def reproduction(facts: Facts) -> Section:
-    """The command that makes this run again, and with what it was made."""
-    command = again(facts)
+    """The command that repeats this run, and the versions it was made with."""
+    command = rerun_command(facts)
     original = _original(facts)
     versions = facts.manifest.get("versions")
     made = ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else ""
     git = facts.manifest.get("git")
-    lines = ["In this folder:", "", "```bash", shown(command), "```"]
+    lines = ["In this folder:", "", "```bash", printable(command), "```"]
     if original:
-        lines += ["", f"It was started by `{shown(shlex.join(original)).replace('`', '')}`."]
+        lines += ["", f"It was started by `{printable(shlex.join(original)).replace('`', '')}`."]
     if made:
-        commit = f", git {shown(git.get('commit'))[:12]}" if isinstance(git, dict) else ""
-        lines += ["", f"Made with {shown(made)}{commit}."]
+        commit = f", git {printable(git.get('commit'))[:12]}" if isinstance(git, dict) else ""
+        lines += ["", f"Made with {printable(made)}{commit}."]
     return Section("reproduction", "Reproduction", lines, {"command": command, "original": original, "git": git})
 
 
-def again(facts: Facts) -> str:
-    """`gymlab train` on the run's own recipe: every value is in it but the seed and what was chosen by hand."""
+def rerun_command(facts: Facts) -> str:
+    """`gymlab train` on the run's own recipe, with the options that the recipe does not hold."""
     engine = facts.manifest.get("engine")
     words = ["gymlab", "train", "recipe.yaml", "--seed", str(facts.manifest.get("seed", 0))]
     if isinstance(engine, dict) and engine.get("engine"):
@@ -216,13 +250,13 @@ def again(facts: Facts) -> str:
 
 
 def _original(facts: Facts) -> list[str]:
-    """The command line as it was given; where the program lies is nobody's business."""
-    given = facts.manifest.get("command")
-    return ["gymlab", *map(str, given[1:])] if isinstance(given, list) and given else []
+    """The run's command line, without the path of the program."""
+    command = facts.manifest.get("command")
+    return ["gymlab", *map(str, command[1:])] if isinstance(command, list) and command else []
 
 
 def next_command(facts: Facts) -> str:
-    """What one would do now."""
+    """The command that is most likely useful next."""
     status = facts.status.get("status")
     done = facts.clock.get("env_steps")
     if status == "running":
@@ -236,14 +270,14 @@ def next_command(facts: Facts) -> str:
     return f"gymlab eval {facts.run_id}"
 
 
-def shown(value: Any) -> str:
-    """A value as text that can trick neither a terminal nor a table: what a run says may come from strangers."""
+def printable(value: Any) -> str:
+    """A value as printable text, safe for terminals and tables: a run folder may come from strangers."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(printable, value))}]"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
@@ -276,13 +310,31 @@ def _list(value: Any) -> list[Any]:
 
 def _evaluation(part: Any) -> str:
     try:
-        told = f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
+        text = f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
     except (KeyError, TypeError, ValueError):
         return ""
     with contextlib.suppress(KeyError, TypeError, ValueError):  # an older run's has no interval
-        told += f", mean in [{part['low']:.2f}, {part['high']:.2f}] (95 %), IQM {part['iqm']:.2f}"
-    return told
+        text += f", mean in [{part['low']:.2f}, {part['high']:.2f}] (95 %), IQM {part['iqm']:.2f}"
+    return text
 
 
 def _number(value: Any, name: str) -> str:
     return written(name, float(value)) if isinstance(value, int | float) else ""
+
+
+def _is_valid_alert(alert: Any) -> bool:
+    return isinstance(alert, dict) and all(isinstance(alert.get(name), str) for name in _ALERT_FIELDS)
+
+
+def _alert_frequency(alert: dict[str, Any]) -> str:
+    count = alert.get("count")
+    judged = alert.get("judged")
+    if not isinstance(count, int) or not isinstance(judged, int) or judged < 1:
+        return "-"
+    return f"{count} of {judged} ({count / judged:.0%}){'' if alert.get('active') else ', cleared'}"
+
+
+def _alert_period(alert: dict[str, Any]) -> str:
+    steps = [alert[name].get("env_steps") if isinstance(alert.get(name), dict) else None for name in ("first", "last")]
+    texts = [format_count(step) if isinstance(step, int | float) else "-" for step in steps]
+    return f"{' to '.join(dict.fromkeys(texts))} env_steps"

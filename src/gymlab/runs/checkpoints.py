@@ -72,9 +72,8 @@ def save_checkpoint(
         try:
             write_folder(temp, env_steps, policy, state, {"kinds": sorted(kinds), "info": info})
             target = _publish(temp, folder / str(env_steps))
-        except BaseException:
-            shutil.rmtree(temp, ignore_errors=True)
-            raise
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)  # exists only if an error came before the rename
         index = _next_index(index, str(env_steps), kinds, keep)
         failpoint("before_index")
         files.write_json(paths.checkpoint_index, index)
@@ -113,10 +112,9 @@ def _publish(temp: Path, target: Path) -> Path:
         if replaced is not None:
             failpoint("between_renames")
         os.rename(temp, target)
-    except BaseException:
-        if replaced is not None:
+    finally:
+        if replaced is not None and not target.exists():  # the rename failed
             os.rename(replaced, target)
-        raise
     failpoint("after_rename")
     platform.fsync_folder(target.parent)
     failpoint("after_sync")

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: temp file, fsync, rename, fsync of the folder."""
+"""Atomic file writes (temp file, fsync, rename, fsync of the folder), bounded reads, and JSON."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gymlab.core.errors import RunError
 from gymlab.runs import platform
 
 TEMP_MARK = ".tmp-"
-_WIDTH = 100  # of what is put on one line
-MAX_JSON_BYTES = 256 * 2**20  # a run folder may come from strangers
+_WIDTH = 100  # longest value on one line
+MAX_JSON_BYTES = 256 * 2**20  # a run folder may come from an untrusted source
 
 
 @contextlib.contextmanager
 def atomic(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """A temporary file to write, renamed to `path` at the end of the block, or deleted after an error.
 
-    `durable=False` leaves out the fsyncs: still whole or absent after a kill, but a power cut may undo it.
+    `durable=False` leaves out the fsyncs: still atomic after a kill, but a power cut may undo it.
     """
     temp = path.with_name(f".{path.name}{TEMP_MARK}{os.getpid()}-{secrets.token_hex(4)}")
     try:
@@ -35,10 +35,9 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
             if durable:
                 os.fsync(file.fileno())
         platform.replace(temp, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # exists only if an error came before the rename
             temp.unlink()
-        raise
     if durable:
         platform.fsync_folder(path.parent)
 
@@ -50,7 +49,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_text(path: Path, text: str, *, durable: bool = True) -> None:
-    """Replace a text file atomically: UTF-8, line ends as given."""
+    """Replace a text file atomically: UTF-8, line endings unchanged."""
     write_bytes(path, text.encode(), durable=durable)
 
 
@@ -60,21 +59,21 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """JSON of plain and NumPy values, a line for what fits on one. NaN and infinities are kept, in Python's spelling.
+    """Indented JSON of plain and NumPy values, with short values on one line. NaN and infinities as Python writes them.
 
-    Python's own indenting takes ten times as long, and checkpoints wait for it.
+    `json.dumps(indent=2)` takes ten times as long, and checkpoints wait for it.
     """
     return _lines(value, "\n", room=0) + "\n"
 
 
 def _lines(value: Any, line: str, room: int) -> str:
-    """`value` in one line where that has room, else an item on each; `line` ends a line and indents the next."""
-    text = json.dumps(value, default=_plain)
+    """`value` on one line if it fits in `room`, else one item per line; `line` is the newline with its indent."""
+    text = json.dumps(value, default=_json_default)
     if len(text) <= room or not isinstance(value, dict | list | tuple) or not value:
         return text
     deeper = line + "  "
     if isinstance(value, dict):
-        if all(isinstance(item, str | int | float | None) for item in value.values()):  # most by far: in one go
+        if all(isinstance(item, str | int | float | None) for item in value.values()):  # the usual case, in one call
             return f"{{{deeper}{json.dumps(value, separators=(f',{deeper}', ': '))[1:-1]}{line}}}"
         items = [f"{json.dumps({key: 0})[1:-2]}{_lines(item, deeper, _WIDTH)}" for key, item in value.items()]
         return f"{{{deeper}{f',{deeper}'.join(items)}{line}}}"
@@ -85,8 +84,8 @@ def _lines(value: Any, line: str, room: int) -> str:
 
 
 def strict_json(value: Any) -> str:
-    """JSON for other programs, on one line: NaN and infinities, which it does not know, become null."""
-    return json.dumps(_finite(json.loads(json.dumps(value, default=_plain))))
+    """Standard JSON on one line, for other programs: NaN and infinities become null."""
+    return json.dumps(_finite(json.loads(json.dumps(value, default=_json_default))))
 
 
 def _finite(value: Any) -> Any:
@@ -97,7 +96,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _plain(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
     if hasattr(value, "tolist"):  # NumPy arrays and scalars
         return value.tolist()
     if isinstance(value, Path):
@@ -108,16 +107,16 @@ def _plain(value: Any) -> Any:
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """A whole file, never through a link, and no more than `limit` bytes of it."""
+    """A whole file; links are refused, and RunError if it is larger than `limit` bytes."""
     with os.fdopen(platform.open_read(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if limit is not None and size > limit:
-            raise RunError(f"{path} is {size} bytes long, more than the {limit} that make sense")
+            raise RunError(f"{path} is {size} bytes long, more than the limit of {limit}")
         return file.read()
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file; RunError where it is damaged, FileNotFoundError where there is none."""
+    """The content of a JSON file; RunError if it is damaged, FileNotFoundError if it does not exist."""
     raw = read_bytes(path, MAX_JSON_BYTES)
     try:
         return json.loads(raw.decode())
@@ -137,7 +136,7 @@ def file_sha256(path: Path) -> str:
 
 
 def write_new(path: Path, data: bytes, halfway: Callable[[], None]) -> None:
-    """Write and fsync a file of a folder that nobody sees yet; `halfway` is called when half of it is on its way."""
+    """Write and fsync a file in a temporary folder; `halfway` is called when half of it is written (a failpoint)."""
     with yield_lock(), os.fdopen(platform.open_new(path), "wb", buffering=0) as file:
         half = len(data) // 2
         for part, then in ((data[:half], halfway), (data[half:], lambda: None)):
@@ -149,7 +148,7 @@ def write_new(path: Path, data: bytes, halfway: Callable[[], None]) -> None:
 
 
 def sweep_temp_files(folder: Path) -> None:
-    """Remove what killed writers left behind. Only for the one process that may write here."""
+    """Delete the temporary files of killed writers. Only for the one process that may write here."""
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(folder):
             if entry.name.startswith(".") and TEMP_MARK in entry.name and not entry.is_dir(follow_symlinks=False):

@@ -43,16 +43,14 @@ _CLOCK_DEFINITIONS = (  # the columns that every table has
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """A connection in autocommit mode: no transaction is left open that would block readers."""
     refuse_links(path)
-    db = sqlite3.connect(path, isolation_level=None)
-    try:
+    with contextlib.ExitStack() as cleanup:
+        db = cleanup.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
         db.execute("PRAGMA trusted_schema=OFF")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")  # a checkpoint relies on the rows committed before it
         _create(db)
         create_histogram_table(db)
-    except BaseException:
-        db.close()
-        raise
+        cleanup.pop_all()
     return db
 
 
@@ -65,13 +63,11 @@ def refuse_links(path: Path) -> None:
 
 def open_read_only(path: Path, options: str = "") -> sqlite3.Connection:
     """A read-only connection; sqlite3.OperationalError if the file cannot be opened so."""
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{options}", uri=True)
-    try:
+    with contextlib.ExitStack() as cleanup:
+        db = cleanup.enter_context(closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{options}", uri=True)))
         db.execute("PRAGMA trusted_schema=OFF")  # the file may be untrusted
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        db.close()
-        raise
+        cleanup.pop_all()
     return db
 
 

@@ -131,10 +131,9 @@ class MetricsWriter:
         try:
             yield
             self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
+        finally:
+            if self._db.in_transaction:  # an error came before the commit
                 self._db.execute("ROLLBACK")
-            raise
 
     def _columns_of(self, names: tuple[str, ...]) -> list[int]:
         """The columns of these metrics, cached: rows come in few shapes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import time
@@ -57,12 +58,11 @@ class RunStore:
         paths.inside(paths.checkpoints)
         lock = RunLock(paths.lock)
         lock.acquire()
-        try:
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(lock.release)
             files.sweep_temp_files(paths.root)
             checkpoints.recover(paths)
-        except BaseException:
-            lock.release()
-            raise
+            cleanup.pop_all()
         return cls(paths, lock, fresh=False)
 
     @property

@@ -1,4 +1,4 @@
-"""Which trackers a run has, and the one place where they are put together."""
+"""Chooses the trackers of a run from the command line and its record, and builds their sinks and followers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _NAME = re.compile(r"[^/\\#?%:*\[\]\s]{1,128}")  # of a project or an id at W&B
 
 @dataclass(frozen=True)
 class Trackers:
-    """What was asked for. Nothing is the default."""
+    """The requested trackers; none by default."""
 
     wandb: str | None = None  # the project
     tensorboard: bool = False
 
 
 def choose_trackers(wandb: str | None, tensorboard: bool) -> Trackers:
-    """From the command line: `wandb` is None without `--wandb`, "" without a project. Says what is missing."""
+    """From the command line: `wandb` is None without `--wandb`, "" without a project. UserError if not installed."""
     if tensorboard and find_spec("tensorboard") is None:
         raise UserError("--tensorboard needs TensorBoard: pip install 'gymlab[tensorboard]'")
     if wandb is None or wandb_mode() == "disabled":
@@ -61,7 +61,7 @@ def wandb_mode() -> str:
 
 
 def make_tracker(trackers: Trackers, paths: RunPaths) -> Tracker:
-    """The feature that keeps a run's copies up to date. A run that goes on keeps the trackers it had."""
+    """The feature that keeps a run's copies up to date. A resumed run keeps the trackers it had."""
     record = read_record(_record_path(paths))
     sinks: list[Sink] = []
     wandb = _wandb_record(trackers, record, paths)
@@ -73,12 +73,14 @@ def make_tracker(trackers: Trackers, paths: RunPaths) -> Tracker:
         from gymlab.trackers.wandb_sink import WandbSink
 
         sinks.append(WandbSink(paths, project=wandb["project"], wandb_id=wandb["id"], mode=wandb_mode()))
-    now = {"tensorboard": trackers.tensorboard or record.get("tensorboard") is True, "wandb": wandb}
-    return Tracker([Follower(sink, paths) for sink in sinks], _keeper(paths, now) if sinks else lambda: None)
+    record_now = {"tensorboard": trackers.tensorboard or record.get("tensorboard") is True, "wandb": wandb}
+    return Tracker(
+        [Follower(sink, paths) for sink in sinks], _record_writer(paths, record_now) if sinks else lambda: None
+    )
 
 
 def copy_run(trackers: Trackers, paths: RunPaths, seconds: float = 600.0) -> None:
-    """Send a run that is over to trackers, or what they missed of it."""
+    """Send an ended run to trackers, or the part they missed."""
     with RunStore.open(paths), MetricsReader(paths.metrics) as reader:
         newest = reader.last()
         best = read_index(paths)["best"]
@@ -88,30 +90,30 @@ def copy_run(trackers: Trackers, paths: RunPaths, seconds: float = 600.0) -> Non
 
 
 def _wandb_record(trackers: Trackers, record: dict[str, Any], paths: RunPaths) -> dict[str, str] | None:
-    """Project and id. A run's id at W&B is its own for good, and not taken by another run of the same name.
+    """Project and id. The id at W&B is stored, and unique even if another run has the same name.
 
-    An agent of a W&B sweep has named the run already, and looks for it under that name.
+    In an agent of a W&B sweep the id is the one that W&B assigned.
     """
     stored = record.get("wandb")
     if isinstance(stored, dict) and all(_NAME.fullmatch(str(stored.get(key))) for key in ("project", "id")):
         return {key: stored[key] for key in ("project", "id")}
     if trackers.wandb is None:
         return None
-    given = os.environ.get("WANDB_RUN_ID", "") if os.environ.get("WANDB_SWEEP_ID") else ""
-    chosen = given if _NAME.fullmatch(given) else f"{paths.run_id}-{secrets.token_hex(4)}"
+    assigned = os.environ.get("WANDB_RUN_ID", "") if os.environ.get("WANDB_SWEEP_ID") else ""
+    chosen = assigned if _NAME.fullmatch(assigned) else f"{paths.run_id}-{secrets.token_hex(4)}"
     return {"project": trackers.wandb, "id": chosen}
 
 
-def _keeper(paths: RunPaths, record: dict[str, Any]) -> Callable[[], None]:
-    """Kept only once the run has started: before, there is nothing to go on with."""
+def _record_writer(paths: RunPaths, record: dict[str, Any]) -> Callable[[], None]:
+    """A function that stores the record, called when the run starts: a run that never starts is not resumed."""
 
-    def keep() -> None:
+    def write() -> None:
         try:
             files.write_json(_record_path(paths), record)
         except OSError as error:
             log.warning("trackers.json could not be written (%s): a resumed run will not know its trackers", error)
 
-    return keep
+    return write
 
 
 def _record_path(paths: RunPaths) -> Path:

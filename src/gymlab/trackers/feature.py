@@ -1,4 +1,4 @@
-"""What a run tells its trackers: that it started, which checkpoint is the best, that it is over."""
+"""The feature that forwards a run's events to its trackers: start, best checkpoint, clips, end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HURRY_SECONDS = 3.0  # after a signal or an error: less than the grace a run has
 
 
 class Tracker(Feature):
-    """Rows reach the trackers through the store alone. To be left after the store's writer has closed it."""
+    """Rows reach the trackers through the store only. To be closed after the store's writer."""
 
     name = "tracker"
 
@@ -38,7 +38,7 @@ class Tracker(Feature):
         self._down = 0
 
     def describe(self) -> list[str]:
-        """Where the copies go, for the first line of the run."""
+        """The destinations of the copies, for the first line of the run."""
         return [follower.sink.describe() for follower in self._followers]
 
     def media(self, path: Path, clock: Clock) -> None:
@@ -54,12 +54,12 @@ class Tracker(Feature):
             self._on_start()
         elif isinstance(event, Updated):
             self._latest = event.clock.updates
-            self._tell_outages(event.clock, control)
+            self._report_outages(event.clock, control)
         for follower in self._followers:
             if isinstance(event, Started):
                 follower.begin(event.clock)
             elif isinstance(event, Updated):
-                follower.go_on()
+                follower.resume()
             elif isinstance(event, Measured) and 0 < event.clock.updates < self._latest:
                 follower.amend(event.clock.updates, event.metrics)
             elif isinstance(event, Checkpointed) and "best" in event.kinds:
@@ -67,18 +67,18 @@ class Tracker(Feature):
             elif isinstance(event, Ended):
                 follower.pause()
 
-    def _tell_outages(self, clock: Clock, control: Control) -> None:
+    def _report_outages(self, clock: Clock, control: Control) -> None:
         down = sum(follower.down for follower in self._followers)
         if down != self._down:
             self._down = down
             control.emit(Measured(clock, {"sys/trackers_down": float(down)}))
 
     def copy(self, at: Clock, best: Path | None, seconds: float) -> None:
-        """A run that is over, as a whole or what is missing of it."""
+        """Send an ended run, or the part that is missing."""
         self._on_start()
         for follower in self._followers:
             follower.begin(at)
-            follower.go_on()
+            follower.resume()
             if best is not None:
                 follower.artifact(best, ("best",))
         self.close(seconds)

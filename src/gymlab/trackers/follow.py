@@ -1,7 +1,7 @@
-"""Keeping a copy up to date: a thread reads what the run's store holds and hands it to a sink.
+"""Follower: a thread that reads new rows of the run's store and passes them to a sink.
 
-The store is the queue: nothing is dropped and nothing piles up in memory. A sink that was away, and a run that was
-killed, are caught up with in the same way as a run that goes well: from the last step the sink holds.
+The store is the queue: nothing is dropped and nothing accumulates in memory. After an outage of the sink or a kill of
+the run it continues, as always, from the last step that the sink holds.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ POLL_SECONDS = 0.5
 RETRY_SECONDS = 5.0  # after the first failure, then twice as long each time
 LONGEST_RETRY_SECONDS = 300.0
 SENDING_SHARE = 0.7  # of the time for ending; the rest is for closing
-BATCH = 256  # rows between two looks at the clock
+BATCH = 256  # rows between two checks of the time
 REMEMBERED = 4096  # rows whose names are kept, to know what came late
 EVERYTHING = 2**62
 
-Extra = Callable[[], bool]  # sends something that is no row; False: not yet
+Extra = Callable[[], bool]  # sends something other than a row; False: not ready yet
 
 
 class Follower(threading.Thread):
-    """One copy of one run. Its methods take no time, whatever the sink does; `wait` takes what `end` was given."""
+    """One copy of one run. Its methods do not block, whatever the sink does; `wait` takes at most the time of `end`."""
 
     def __init__(self, sink: Sink, paths: RunPaths) -> None:
         super().__init__(name=f"gymlab-{sink.name}", daemon=True)
@@ -54,17 +54,17 @@ class Follower(threading.Thread):
 
     @property
     def down(self) -> bool:
-        """The sink has failed and is not back."""
+        """Whether the sink has failed and not recovered."""
         return self._warned and not self._open
 
     def begin(self, at: Clock) -> None:
-        """The run starts, or goes on, here. What the store may still hold beyond is about to be cut off."""
+        """The run starts or resumes at this clock. Later rows in the store are about to be deleted."""
         self._at = at
         self._upto = at.updates
         self.start()
 
-    def go_on(self) -> None:
-        """The store holds nothing but this run's past."""
+    def resume(self) -> None:
+        """The later rows are deleted: all rows may be sent."""
         self._upto = EVERYTHING
 
     def amend(self, update: int, names: Iterable[str]) -> None:
@@ -116,14 +116,15 @@ class Follower(threading.Thread):
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # whatever a tracker does wrong, the run goes on
+        except Exception as error:  # any: a failing tracker must not end the run
             self._open = False
-            self._retry_at, self._retry = time.monotonic() + self._retry, min(2 * self._retry, LONGEST_RETRY_SECONDS)
+            self._retry_at = time.monotonic() + self._retry
+            self._retry = min(2 * self._retry, LONGEST_RETRY_SECONDS)
             self._warn(str(error) if isinstance(error, GymlabError) else f"{type(error).__name__}: {error}")
 
-    def _warn(self, told: str) -> None:
+    def _warn(self, message: str) -> None:
         if not self._warned:
-            log.warning("%s: %s; training is not affected, every row is in metrics.db", self.sink.name, told)
+            log.warning("%s: %s; training is not affected, every row is in metrics.db", self.sink.name, message)
         self._warned = True
 
     def _catch_up(self) -> None:

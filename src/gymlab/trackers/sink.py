@@ -1,4 +1,4 @@
-"""Where a copy of a run goes: one interface for every tracker, and what a tracker is told of a run."""
+"""Sink: the interface of every tracker, and the description of a run that it gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gymlab.runs.redact import redact, redact_tree
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a tracker shows of a run beside its numbers. Nothing of the machine, the user or the command is in it."""
+    """What a tracker shows of a run besides its metrics. Holds nothing about the machine, the user or the command."""
 
     run_id: str
     algorithm: str
@@ -32,7 +32,7 @@ class RunInfo:
 
 
 def read_info(paths: RunPaths) -> RunInfo:
-    """From the run's own files."""
+    """Read from the run's own files."""
     from gymlab.recipes.resolve import read_run_recipe
     from gymlab.recipes.write import variant_mapping
 
@@ -52,9 +52,9 @@ def read_info(paths: RunPaths) -> RunInfo:
 
 
 class Sink(Protocol):
-    """A tracker's end. Called by one thread; it may block, be slow or raise: the run does not notice.
+    """A destination of a run's copy. Called by one thread; it may block or raise without affecting the run.
 
-    After an error the next call is `start`, which has to find out anew what has arrived.
+    After an error the next call is `start`, which has to determine again what has arrived.
     """
 
     name: str
@@ -64,15 +64,15 @@ class Sink(Protocol):
         ...
 
     def start(self, info: RunInfo, at: Clock) -> int:
-        """Open a copy that goes on at `at`; the last step (vec_steps) it holds. Rows up to that are not sent again."""
+        """Open a copy that continues at `at`; returns the last step (vec_steps) it holds, after which rows are sent."""
         ...
 
     def row(self, clock: Clock, metrics: Mapping[str, float]) -> None:
-        """One update, whole; or, at a step that came before, values that were measured late."""
+        """One complete update; or, at an earlier step, values that were measured late."""
         ...
 
     def media(self, path: Path, step: int) -> None:
-        """A clip of the policy as it was at a step, which may be long past."""
+        """A clip of the policy at a step, which may be long past."""
         ...
 
     def artifact(self, path: Path, aliases: tuple[str, ...]) -> None:
@@ -80,7 +80,7 @@ class Sink(Protocol):
         ...
 
     def flush(self) -> None:
-        """Return when everything handed over is safe."""
+        """Return when everything passed so far is safe."""
         ...
 
     def finish(self, seconds: float, *, failed: bool) -> None:
@@ -88,5 +88,5 @@ class Sink(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Time is up, said by another thread: let go of everything, at once."""
+        """Called by another thread when time is up: release everything at once."""
         ...

@@ -1,7 +1,7 @@
-"""The program that talks to W&B: a process of its own beside the run, so that no hook, thread or wait of it is ours.
+"""Child process that talks to W&B, so that its hooks, threads and waits stay out of the training process.
 
-Reads commands as JSON lines and answers `start`, `flush` and `finish` with one line each. When its input ends without
-`finish`, whoever started it is gone: it closes the W&B run by itself, as failed. It imports nothing of gymlab.
+Reads commands as JSON lines and answers `start`, `flush` and `finish` with one line each. When stdin ends without
+`finish`, the parent has died: it closes the W&B run as failed. It imports nothing of gymlab.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 ORPHANED_SECONDS = 5.0
-PATIENCE_SECONDS = 2 * ORPHANED_SECONDS  # with the program of a killed session, which may still be closing
+PATIENCE_SECONDS = 2 * ORPHANED_SECONDS  # for the process of a killed session, which may still be closing
 VIDEOS = (".mp4", ".webm", ".gif", ".ogg")
 
 
@@ -25,7 +25,8 @@ class Program:
 
     def __init__(self) -> None:
         self._run: Any = None
-        self._next = self._steps = 0
+        self._next = 0  # number of the next row
+        self._steps = 0
         self._notes: list[str] = []
 
     def start(self, *, folder: str, settings: dict[str, Any], **init: Any) -> dict[str, Any]:
@@ -76,18 +77,18 @@ class Program:
         return {}
 
     def note(self, error: Exception) -> None:
-        self._notes.append(told(error))
+        self._notes.append(error_line(error))
 
     def _log(self, axis: dict[str, float], values: dict[str, Any]) -> None:
         self._run.log({**axis, **values}, step=self._next, commit=True)
         self._next += 1
-        if axis["vec_steps"] < self._steps:  # what came late is not where the run is
+        if axis["vec_steps"] < self._steps:  # a late value must not move the run's step back
             self._run.summary["vec_steps"] = self._steps
         self._steps = max(self._steps, int(axis["vec_steps"]))
 
 
 def wait_for_lock(path: Path) -> IO[str] | None:
-    """Held until this process ends. Going on without it is better than not at all: rows might be sent twice."""
+    """Take the lock until this process ends; after a timeout continue without it: rows might then be sent twice."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -103,13 +104,13 @@ def wait_for_lock(path: Path) -> IO[str] | None:
     return file
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An error in one line."""
     return " ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def sent_before(folder: Path, run_id: str) -> tuple[int, int]:
-    """The next number and the last step of what earlier sessions left in local files."""
+    """The next row number and the last step in the local files of earlier sessions."""
     paths = folder.glob(f"wandb/*run-*-{run_id}/run-{run_id}.wandb")
     for path in sorted(paths, key=lambda path: path.parent.name.removeprefix("offline-"), reverse=True):
         items = history(path) if b"_timestamp" in path.read_bytes() else []  # a quick look first
@@ -122,13 +123,13 @@ def sent_before(folder: Path, run_id: str) -> tuple[int, int]:
 def history(path: Path) -> list[dict[str, Any]]:
     """The rows of a local W&B file, as W&B itself reads it; also of one that was cut short."""
     command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--json", str(path)]
-    told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    records = [json.loads(line) for line in told.stdout.splitlines() if '"type":"history"' in line]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    records = [json.loads(line) for line in result.stdout.splitlines() if '"type":"history"' in line]
     return [record["history"]["item"] for record in records]
 
 
 def serve(commands: IO[str], answers: IO[str]) -> int:
-    """Do what is asked until `finish`; the exit code."""
+    """Carry out commands until `finish`; returns the exit code."""
     program = Program()
 
     def answer(**fields: Any) -> None:
@@ -140,11 +141,11 @@ def serve(commands: IO[str], answers: IO[str]) -> int:
         what = command.pop("do")
         try:
             result = getattr(program, what)(**command)
-        except Exception as error:  # is for the other side to judge
-            if what in ("media", "artifact"):  # the rows matter more
+        except Exception as error:  # any error of W&B is reported to the parent
+            if what in ("media", "artifact"):  # not fatal: rows matter more
                 program.note(error)
                 continue
-            answer(error=told(error))
+            answer(error=error_line(error))
             os._exit(1)  # no waiting for threads of W&B's
         if result is not None:
             answer(**result)
@@ -155,7 +156,7 @@ def serve(commands: IO[str], answers: IO[str]) -> int:
 
 
 if __name__ == "__main__":
-    # W&B may print; what it prints must not be taken for an answer.
+    # W&B may print to stdout: send that to stderr, so that it is not read as an answer.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     code = serve(sys.stdin, channel)

@@ -1,4 +1,4 @@
-"""Weights & Biases, online or offline, driven through a program of its own (`wandb_program`)."""
+"""Weights & Biases, online or offline, through a child process (`wandb_program`)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import os
 import queue
 import re
 import shutil
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
+from gymlab.process.child import Child
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact
 from gymlab.trackers.sink import RunInfo
@@ -28,7 +27,7 @@ INIT_SECONDS = 5.0  # for W&B to answer
 START_SECONDS = 60.0  # for the program to be loaded and ready, on a busy machine
 ANSWER_SECONDS = 60.0
 MODEL_FILES = ("policy.safetensors", "checkpoint.json")
-# The machine, its user, what is installed and what is printed stay here.
+# Nothing about the machine, its user, installed packages and printed output is sent.
 PRIVATE = {
     "silent": True,
     "console": "off",
@@ -47,10 +46,10 @@ QUICK = {"symlink": False, "x_disable_viewer": True, "x_transaction_log_flush_in
 
 
 class WandbSink:
-    """A W&B run that follows one run of ours through all its sessions.
+    """One W&B run for all sessions of one run.
 
-    Where W&B cannot be reached at the start, the session is written offline, to be sent by `wandb sync`; an outage
-    later on is W&B's own to bridge.
+    If W&B cannot be reached at the start, the session is written offline, to be sent by `wandb sync`; later outages
+    are bridged by W&B itself.
     """
 
     name = "W&B"
@@ -60,7 +59,8 @@ class WandbSink:
         self._project = project
         self._id = wandb_id
         self._mode = mode
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
+        self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._folder = ""
         self._abandoned = False
 
@@ -68,21 +68,21 @@ class WandbSink:
         return f"wandb project {self._project}" + (" (offline)" if self._mode == "offline" else "")
 
     def start(self, info: RunInfo, at: Clock) -> int:
-        """W&B cannot forget rows: what it holds beyond `at` stays, and is not sent again."""
+        """W&B cannot delete rows: those it holds after `at` stay, and are not sent again."""
         del at
         try:
-            told = self._started(info)
+            reply = self._start_session(info)
         except RunError as error:
             if self._mode == "offline" or self._abandoned:
                 raise
             self._mode = "offline"
-            told = self._started(info)
-            log.warning("W&B: %s; written offline: send it with `wandb sync %s`", error, told["folder"])
-        self._folder = told["folder"]
-        if told["url"]:
-            log.info("W&B: %s", told["url"])
+            reply = self._start_session(info)
+            log.warning("W&B: %s; written offline: send it with `wandb sync %s`", error, reply["folder"])
+        self._folder = reply["folder"]
+        if reply["url"]:
+            log.info("W&B: %s", reply["url"])
         self._info = info
-        return int(told["held"])
+        return int(reply["held"])
 
     def row(self, clock: Clock, metrics: Mapping[str, float]) -> None:
         self._send("row", clock=clock._asdict(), metrics=dict(metrics))
@@ -91,31 +91,30 @@ class WandbSink:
         self._send("media", path=str(path.resolve()), name=media_name(path), step=step)
 
     def artifact(self, path: Path, aliases: tuple[str, ...]) -> None:
-        """From a copy in the run's W&B folder: checkpoints are pruned, and offline it is sent much later."""
+        """Sent from a copy in the run's W&B folder: checkpoints are pruned, and offline runs are sent much later."""
         copy = self._paths.root / "wandb" / "models" / path.name
         copy.mkdir(parents=True, exist_ok=True)
         sources = [*(path / name for name in MODEL_FILES), self._paths.recipe]
-        with contextlib.suppress(FileNotFoundError):  # pruned under our hands: a better one is coming
+        with contextlib.suppress(FileNotFoundError):  # pruned meanwhile: a better one follows
             files = [str(Path(shutil.copyfile(source, copy / source.name)).resolve()) for source in sources]
             self._send("artifact", name=f"{self._info.run_id}-policy", files=files, aliases=list(aliases))
 
     def flush(self) -> None:
         self._send("flush")
-        for note in self._answer(ANSWER_SECONDS)["notes"]:
+        for note in self._reply(ANSWER_SECONDS)["notes"]:
             log.warning("W&B: %s", redact(note))
 
     def finish(self, seconds: float, *, failed: bool) -> None:
-        """What W&B could not send in time stays in its local file."""
+        """Rows that W&B could not send in time stay in its local file."""
         deadline = time.monotonic() + seconds
         try:
             self._send("finish", seconds=seconds, exit_code=int(failed))
-            self._answer(seconds)
+            self._reply(seconds)
         except RunError as error:
             raise RunError(f"{error}; send the rest with `wandb sync {self._folder}`") from error
         finally:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                if self._process is not None:
-                    self._process.wait(max(0.0, deadline - time.monotonic()))
+            if self._child is not None:
+                self._child.wait(max(0.0, deadline - time.monotonic()))
             self._kill()
 
     def abandon(self) -> None:
@@ -123,18 +122,12 @@ class WandbSink:
         self._kill()
 
     def _kill(self) -> None:
-        process = self._process
-        self._process = None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if pipe is not None:
-                    pipe.close()
+        child = self._child
+        self._child = None
+        if child is not None:
+            child.end()
 
-    def _started(self, info: RunInfo) -> dict[str, Any]:
+    def _start_session(self, info: RunInfo) -> dict[str, Any]:
         self._kill()
         self._launch()
         self._send(
@@ -151,7 +144,7 @@ class WandbSink:
             config={"recipe": info.recipe, **info.config},
         )
         try:
-            return self._answer(START_SECONDS)
+            return self._reply(START_SECONDS)
         except RunError:
             self._kill()
             raise
@@ -166,52 +159,34 @@ class WandbSink:
             "WANDB_CACHE_DIR": str(folder / "cache"),
             "WANDB_ERROR_REPORTING": "false",
         }
-        self._process = subprocess.Popen(
-            # -P: a file called wandb.py in the current folder, or beside the program, is not W&B.
-            [sys.executable, "-P", str(Path(__file__).with_name("wandb_program.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**inherited, **own},
-            encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for the run: W&B is told by the run
-        )
-        if self._abandoned:  # meanwhile
+        # -P: a file called wandb.py in the current folder, or beside the program, is not W&B.
+        command = [sys.executable, "-P", str(Path(__file__).with_name("wandb_program.py"))]
+        # A session of its own: Ctrl-C is for the run, which then finishes the W&B run.
+        child = Child(command, stdin="pipe", stdout="pipe", stderr="null", environ={**inherited, **own}, session="own")
+        self._child = child
+        self._replies = queue.SimpleQueue()
+        child.listen(self._replies.put)
+        if self._abandoned:  # by another thread, while the child was started
             self._kill()
             raise RunError("time was up")
-        assert self._process.stdout is not None
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=_listen, args=(self._process.stdout, self._answers), daemon=True).start()
 
-    def _send(self, what: str, **fields: Any) -> None:
-        process = self._process
-        try:
-            if process is None or process.stdin is None:
-                raise BrokenPipeError
-            process.stdin.write(json.dumps({"do": what, **fields}) + "\n")
-            process.stdin.flush()
-        except (OSError, ValueError):
-            self._answer(1.0)  # which says why, if anything was said
-            raise RunError("its program has ended") from None
+    def _send(self, command: str, **fields: Any) -> None:
+        child = self._child
+        if child is None or not child.send(json.dumps({"do": command, **fields})):
+            self._reply(1.0)  # raises the error that the program reported, if any
+            raise RunError("its program has ended")
 
-    def _answer(self, seconds: float) -> dict[str, Any]:
+    def _reply(self, seconds: float) -> dict[str, Any]:
         try:
-            line = self._answers.get(timeout=seconds)
+            line = self._replies.get(timeout=seconds)
         except queue.Empty:
             raise RunError(f"no answer in {seconds:.3g} s") from None
-        if not line:
+        if line is None:
             raise RunError("its program has ended")
-        told: dict[str, Any] = json.loads(line)
-        if "error" in told:
-            raise RunError(redact(told["error"]))
-        return told
-
-
-def _listen(pipe: IO[str], answers: queue.SimpleQueue[str]) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in pipe:
-            answers.put(line)
-    answers.put("")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise RunError(redact(reply["error"]))
+        return reply
 
 
 def media_name(path: Path) -> str:

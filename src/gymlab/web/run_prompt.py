@@ -36,7 +36,7 @@ def run_prompt(view: LiveRun) -> str:
     own = f"{view.manifest.get('algorithm')}."
     settings = [row for row in settings_rows(view) if row["default"] or row["key"].startswith((own, *_ALWAYS_LISTED))]
     parts = {
-        f"Run {view.paths.run_id}": [sections.shown(facts.name), *_pairs(sections.result_rows(facts))],
+        f"Run {view.paths.run_id}": [sections.printable(facts.name), *_pairs(sections.result_rows(facts))],
         "Score": _pairs(sections.score_rows(facts)),
         "Settings of the algorithm, and others that are not the default": [
             f"{row['key']} = {row['value']}" for row in settings

@@ -12,7 +12,7 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.reports.run_facts import read_facts
-from gymlab.reports.sections import again
+from gymlab.reports.sections import rerun_command
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths, valid_run_id
 from gymlab.runs.registry import Registry, read_note
@@ -34,7 +34,7 @@ def show_errors() -> Any:
 
 def reproduce(paths: RunPaths) -> str:
     """The command that makes a run again, from any folder."""
-    words = shlex.split(again(read_facts(paths, {}, metrics=())))
+    words = shlex.split(rerun_command(read_facts(paths, {}, metrics=())))
     return shlex.join([str(paths.recipe.absolute()) if word == "recipe.yaml" else word for word in words])
 
 

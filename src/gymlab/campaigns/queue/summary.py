@@ -10,7 +10,7 @@ from typing import Any
 
 from gymlab.campaigns.queue.jobs import Job
 from gymlab.core.format import format_count, format_duration
-from gymlab.reports.sections import columns, shown
+from gymlab.reports.sections import columns, printable
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import summarize
 
@@ -46,12 +46,12 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
             (
                 job.id,
                 job.state,
-                shown(job.title),
+                printable(job.title),
                 "-" if steps is None else format_count(steps),
                 f"{best:.6g}" if isinstance(best, int | float) else "-",
                 {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
                 _took(job),
-                shown(job.message),
+                printable(job.message),
             )
         )
     return columns(rows, right=(3, 4))
