@@ -39,12 +39,12 @@ class Run:
 
     def turn(self, updates: int) -> tuple[float, float]:
         """Seconds and CPU seconds that some updates take."""
-        from gymlab.features.machine_metrics import Measure
+        from gymlab.features.machine_metrics import MachineMetrics
         from gymlab.features.record import Record
         from gymlab.training.loop import Loop
 
         plan = dataclasses.replace(self.parts.plan, updates=self.clock.updates + updates)
-        features = [Measure(self.parts.looks, self.parts.program.most), Record(self.writer)]
+        features = [MachineMetrics(self.parts.histogram_schedule, self.parts.program.most), Record(self.writer)]
         loop = Loop(self.parts.program, plan, features)
         began, used = time.perf_counter(), time.process_time()
         self.state, self.clock, *_ = loop.run(self.state, self.clock)

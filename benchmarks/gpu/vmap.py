@@ -22,7 +22,7 @@ from gymlab.core.cooperative_lock import hold_lock
 from gymlab.core.statistics import estimate
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import Parts, build
-from gymlab.session.compile_cache import Kept
+from gymlab.session.compile_cache import CompileCache
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
 from gymlab.training.trainer_vmapped import MemberTrainer, VmappedRuns
@@ -34,12 +34,12 @@ class Runs:
     """Runs that share compiled code, each by itself or all in one program."""
 
     def __init__(self, shape: list[str], members: int) -> None:
-        recipe, kept = resolve("CartPole-v1:ppo", shape, budget="100M").recipe, Kept()
-        self.parts: list[Parts] = [build(recipe, seed, kept=kept) for seed in range(members)]
+        recipe, kept = resolve("CartPole-v1:ppo", shape, budget="100M").recipe, CompileCache()
+        self.parts: list[Parts] = [build(recipe, seed, compile_cache=kept) for seed in range(members)]
         self.steps = recipe.n_envs * recipe.n_steps
         self.turn = threading.Lock()
         self.table = VmappedRuns(members, self.turn)
-        self.seats = [self.table.seat(i, parts.program, parts.looks) for i, parts in enumerate(self.parts)]
+        self.seats = [self.table.seat(i, parts.program, parts.histogram_schedule) for i, parts in enumerate(self.parts)]
 
     def start(self, member: int) -> TrainState:
         return self.parts[member].program.start(member)

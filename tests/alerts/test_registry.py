@@ -2,8 +2,8 @@
 
 from gymlab.alerts.explain import explain, page
 from gymlab.alerts.registry import GENERAL, OF_ALGORITHM, all_rules, rules_for
+from gymlab.cli.explain import find_explanations
 from gymlab.metrics.catalogue import check_names
-from gymlab.session.explain import explain as explain_anything
 from tests.docs.snippets import ROOT
 
 
@@ -18,7 +18,7 @@ def test_every_rule_looks_at_declared_metrics_and_explains_itself():
         looked_at = [name.rstrip("*").rstrip("/") + ("/x" if name.endswith("/*") else "") for name in rule.metrics]
         assert check_names(name for name in looked_at if name) == []
         (told,) = explain(rule.id)
-        assert told in explain_anything(rule.id)
+        assert told in find_explanations(rule.id)
         assert told.help.endswith(".")
 
 

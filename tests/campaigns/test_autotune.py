@@ -22,7 +22,7 @@ from gymlab.campaigns.sweep.store import Trial
 from gymlab.cli.autotune import seconds_of
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend, resolve
-from gymlab.session.compile_cache import shape_of
+from gymlab.session.compile_cache import compile_key
 from tests.campaigns.sweeping import TINY
 
 DETUNED = {"Acrobot-v1:ppo": "ppo.learning_rate=1e-6", "LunarLander-v3:ppo": "ppo.learning_rate=1e-6"}
@@ -52,7 +52,7 @@ def test_what_costs_compilations_is_tried_only_where_there_is_time():
 
     def compiled(seconds):
         found = parse_space(search_space(recipe, seconds))
-        return [d.key for d in found if shape_of(amend(recipe, [d.text(d.ends()[1])])) != shape_of(recipe)]
+        return [d.key for d in found if compile_key(amend(recipe, [d.text(d.ends()[1])])) != compile_key(recipe)]
 
     keys = ["normalize.obs", "normalize.reward", "n_steps", "ppo.epochs"]
     assert [compiled(60.0), compiled(600.0), compiled(1200.0)] == [[], keys[:2], keys]

@@ -23,7 +23,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
 from gymlab.session.build import build
-from gymlab.session.compile_cache import Kept, shape_of
+from gymlab.session.compile_cache import CompileCache, compile_key
 from gymlab.session.session import Options
 from gymlab.session.start import Continuation, resume, train
 from tests.running import assert_same_run, gymlab, start
@@ -125,10 +125,10 @@ def test_a_finished_group_says_how_to_extend_it(pooled, cli, monkeypatch):
 
 @pytest.mark.parametrize("engine", ["jax", "gymnasium"])
 def test_the_second_run_of_a_process_traces_and_compiles_nothing(tmp_path, engine, monkeypatch):
-    kept, traced = Kept(), []
+    kept, traced = CompileCache(), []
 
     def make(recipe, seed, **more):
-        parts = build(recipe, seed, kept=kept, **more)
+        parts = build(recipe, seed, compile_cache=kept, **more)
         if not traced:
             learn = parts.agent.learn
             parts.agent.learn = lambda *args: traced.append(args) or learn(*args)
@@ -148,11 +148,11 @@ def test_the_second_run_of_a_process_traces_and_compiles_nothing(tmp_path, engin
 
 
 def test_recipes_share_compiled_code_only_where_numbers_alone_differ():
-    base = shape_of(tiny())
+    base = compile_key(tiny())
     for same in ("learning_rate=lin_1e-2", "gamma=0.9", "stop.eval_return=3", "eval.every=10%", "checkpoints.keep=9"):
-        assert shape_of(tiny(same)) == base, same
+        assert compile_key(tiny(same)) == base, same
     for other in ("n_envs=4", "policy.hidden=[9]", "target_kl=0.1", "normalize.obs=true", "metrics.statistics=full"):
-        assert shape_of(tiny(other)) != base, other
+        assert compile_key(tiny(other)) != base, other
 
 
 @pytest.fixture(scope="module")

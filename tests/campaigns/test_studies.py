@@ -11,7 +11,7 @@ from gymlab.campaigns.studies.coverage import Grid, Seen, drawn, overlap
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.recipes.resolve import resolve
-from gymlab.session.preflight import are_copies
+from gymlab.session.run_features import are_copies
 from tests.running import gymlab, last_json
 
 TINY = ["policy.hidden=[4]", "n_envs=4", "n_steps=8", "batch_size=32", "epochs=1"]
@@ -122,8 +122,8 @@ def test_whether_envs_are_copies_is_found_out_once(tmp_path, monkeypatch):
     own = resolve("tests.campaigns.test_studies:Starts").recipe
     assert (are_copies(cliff), are_copies(lake), are_copies(own)) == (True, False, False)
     assert len(list((tmp_path / "copies").iterdir())) == 2  # code of one's own may change: that is not remembered
-    monkeypatch.setattr("gymlab.session.preflight.copies", lambda *_: pytest.fail("looked again"))
+    monkeypatch.setattr("gymlab.session.run_features.ignores_seed", lambda *_: pytest.fail("looked again"))
     assert (are_copies(cliff), are_copies(lake)) == (True, False)
     next((tmp_path / "copies").iterdir()).write_text("damaged")
-    monkeypatch.setattr("gymlab.session.preflight.copies", lambda *_: True)
+    monkeypatch.setattr("gymlab.session.run_features.ignores_seed", lambda *_: True)
     assert True in (are_copies(cliff), are_copies(lake))

@@ -8,7 +8,7 @@ import pytest
 
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.runs.paths import RunPaths
-from gymlab.session.score_runs import load_run
+from gymlab.session.build import load_run
 from tests.running import gymlab, last_json
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from gymlab.runs.manifest import read_manifest
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
-from gymlab.session.score_runs import load_run
+from gymlab.session.build import load_run
 from tests.running import assert_same_run, gymlab, metric_rows, start
 from tests.waiting import wait_until, wait_until_gone
 

@@ -87,7 +87,7 @@ def test_keys_change_nothing_that_is_learnt(folder, monkeypatch):
     assert paused[0].seconds == 0
     assert paused[-1].seconds > 0.4
     assert result.clock.seconds < seconds - paused[-1].seconds  # the clock stops during a pause
-    check_log(folder / "runs/disturbed/run.log", "paused at ", "goes on after a pause of 0.", " DEBUG   ")
+    check_log(folder / "runs/disturbed/run.log", "paused at ", "continued after a pause of 0.", " DEBUG   ")
     update = paused[0].clock.updates
     with MetricsReader(RunPaths(folder / "runs/disturbed").metrics) as reader:
         assert "eval/greedy_mean" in reader.row(update)

@@ -10,13 +10,13 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Histogram
-from gymlab.features.machine_metrics import Measure
+from gymlab.features.machine_metrics import MachineMetrics
 from gymlab.features.record import Record
 from gymlab.features.row_thinning import Thinning
 from gymlab.recipes.schema import MetricsSettings
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.metrics_writer import MetricsWriter
-from gymlab.session.metric_schedule import MOST_ROWS, updates_per_row
+from gymlab.session.build import MOST_ROWS, updates_per_row
 from gymlab.training.events import (
     Checkpointed,
     Ended,
@@ -191,7 +191,7 @@ def test_a_counter_that_falls_is_told_and_kept(store, caplog):
 def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_asked():
     for cuts in ([5, 9], [3, 3, 8]):  # however updates are cut into calls
         looks = HistogramSchedule(lambda update: update % 100 == 0)
-        told, done = Told(Measure(looks, longest_call=16)), 0
+        told, done = Told(MachineMetrics(looks, longest_call=16)), 0
         told.send(Started(Clock()))
         for count in cuts:
             rows = [row(done + i) for i in range(1, count + 1)]
@@ -208,8 +208,8 @@ def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_as
 
 
 def test_the_machine_is_measured_now_and_then(monkeypatch):
-    monkeypatch.setattr("gymlab.features.machine_metrics.LOOK_SECONDS", 0.0)
-    told = Told(Measure())
+    monkeypatch.setattr("gymlab.features.machine_metrics.SAMPLE_SECONDS", 0.0)
+    told = Told(MachineMetrics())
     told.send(Started(Clock()))
     busy = time.process_time() + 0.05  # the system counts in hundredths of a second
     while time.process_time() < busy:

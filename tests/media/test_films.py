@@ -25,7 +25,7 @@ from gymlab.runs import files, videos
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
-from gymlab.session.evaluator.parts import open_scorer
+from gymlab.session.evaluator.scorer import open_scorer
 from gymlab.training.events import Checkpointed, Ended, Started
 from gymlab.training.named_tensors import from_tensors
 from tests.running import assert_same_run, environment, gymlab
@@ -68,7 +68,7 @@ def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mod
     assert [clip.env_steps for clip in found] == rows["env_steps"][~np.isnan(rows["eval/greedy_mean"])].tolist()
     assert len(found) == 3
     for clip in found:
-        policy = from_tensors(scorer.blank(), load_checkpoint(run, str(clip.env_steps)).policy)
+        policy = from_tensors(scorer.policy_template(), load_checkpoint(run, str(clip.env_steps)).policy)
         scored = scorer.evaluator.evaluate(policy, episodes=1, seed=clip.about["seed"], max_envs=1)
         assert clip.about["return"] == scored.greedy.mean
         assert read_about(clip.path)["env_steps"] == clip.env_steps

@@ -9,7 +9,7 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
-from gymlab.features.report import Report
+from gymlab.features.report import WriteReport
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.keys import default_settings, read_settings
 from gymlab.reports import compare, sections
@@ -329,7 +329,7 @@ def end(store, feature):
 def test_the_feature_writes_the_report_after_everyone_was_told_of_the_end(one):
     settings = read_settings(one.recipe)
     with RunStore.open(one) as store:
-        end(store, Report(store, settings, {}, Context(settings=settings)))
+        end(store, WriteReport(store, settings, {}, Context(settings=settings)))
     data = json.loads(one.report.with_suffix(".json").read_text())
     assert data["bounds"]["hp/learning_rate"] == [0.0, 0.001]
     assert facts_of(one).summary["auc"] == pytest.approx(data["score"]["score/auc"])
@@ -338,5 +338,5 @@ def test_the_feature_writes_the_report_after_everyone_was_told_of_the_end(one):
 def test_a_report_that_cannot_be_written_does_not_break_the_run(one, caplog):
     one.report.mkdir()
     with RunStore.open(one) as store, caplog.at_level(logging.WARNING):
-        end(store, Report(store, {}, {}, Context()))
+        end(store, WriteReport(store, {}, {}, Context()))
     assert "`gymlab report one` makes it" in caplog.text

@@ -1,4 +1,4 @@
-"""XLA compiles at LLVM's first level unless another is asked for; the fingerprint of a run tells which."""
+"""XLA compiles at LLVM -O1 by default, recorded in a run's fingerprint; a tiny run computes in one thread."""
 
 import json
 import subprocess
@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tests.running import environment
+from gymlab.recipes.resolve import resolve
+from gymlab.session.jax_setup import is_tiny
+from tests.running import assert_same_run, environment, gymlab
 
 SCRIPT = """
 import json, sys
@@ -45,3 +47,33 @@ def test_the_level_told_is_the_level_used(tmp_path, flags, moment, told, level):
         check=True, env=environ, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert json.loads(done.stdout) == [told, level]
+
+
+SHORT = ["--full-budget", "eval.every=100%", "eval.final_episodes=2", "checkpoints.every=50%"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "tiny"),
+    [
+        (["CartPole-v1:ppo"], True),
+        (["CartPole-v1:a2c"], True),
+        (["Pendulum-v1:ppo"], True),
+        (["CartPole-v1:ppo", "batch_size=512", "n_steps=64"], False),
+        (["CartPole-v1:ppo", "n_envs=1024", "batch_size=256"], False),
+        (["CartPole-v1:ppo", "policy.hidden=[128]"], False),
+        (["CartPole-v1:ppo", "engine=gymnasium"], True),
+        (["CartPole-v1:reinforce"], False),
+        (["LunarLander-v3:ppo"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_tiny(recipe, tiny):
+    assert is_tiny(resolve(recipe[0], recipe[1:]).recipe) is tiny
+
+
+@pytest.mark.parametrize("recipe", [["CartPole-v1:ppo", "budget=5k"], ["CartPole-v1:a2c", "budget=2k"]])
+def test_one_thread_and_two_give_the_same_run(tmp_path, recipe):
+    alone = gymlab("train", *recipe, *SHORT, "--run-id", "one", cwd=tmp_path)
+    assert "finished" in alone.stdout
+    gymlab("train", *recipe, *SHORT, "--run-id", "two", cwd=tmp_path, PJRT_NPROC="2")
+    assert_same_run(tmp_path / "runs" / "one", tmp_path / "runs" / "two")

@@ -1,4 +1,4 @@
-"""Which ways of stepping envs are compared, which one is recommended, and what is written of it."""
+"""Which engine configurations are compared, which one is recommended, and what is written of it."""
 
 import tomllib
 
@@ -7,36 +7,40 @@ import pytest
 from gymlab.core.errors import GymlabError
 from gymlab.core.statistics import Estimate
 from gymlab.recipes.resolve import resolve
-from gymlab.session.throughput import Timed, Way, recommend, settings_for, ways
+from gymlab.session.throughput import EngineConfig, Throughput, engine_configs, overrides_for, recommend
 from tests.running import gymlab, last_json
 
 
 def timed(engine, n_envs, speed, vectorization="auto"):
-    return Timed(Way(engine, vectorization, n_envs, 1), None if speed is None else Estimate(speed, speed, speed))
+    return Throughput(
+        EngineConfig(engine, vectorization, n_envs, 1), None if speed is None else Estimate(speed, speed, speed)
+    )
 
 
 def test_rollouts_keep_their_size_whatever_the_number_of_envs():
-    compared = ways(resolve("CartPole-v1:ppo").recipe)  # 8 x 32, batches of 256
+    compared = engine_configs(resolve("CartPole-v1:ppo").recipe)  # 8 x 32, batches of 256
     assert {(way.n_envs, way.n_steps) for way in compared} == {(4, 64), (8, 32), (16, 16), (32, 8)}
     assert {way.label for way in compared} >= {"jax", "gymnasium, sync"}
-    short = ways(resolve("CartPole-v1:a2c").recipe)  # 8 x 5: more envs would leave less than five steps of each
+    short = engine_configs(
+        resolve("CartPole-v1:a2c").recipe
+    )  # 8 x 5: more envs would leave less than five steps of each
     assert {(way.n_envs, way.n_steps) for way in short} == {(4, 10), (8, 5)}
-    assert {way.n_envs for way in ways(resolve("CartPole-v1:ppo").recipe, [2, 128])} == {2, 128}
+    assert {way.n_envs for way in engine_configs(resolve("CartPole-v1:ppo").recipe, [2, 128])} == {2, 128}
 
 
 def test_the_fewest_envs_that_come_close_to_the_best_are_recommended():
     found = [timed("jax", 8, 100.0), timed("jax", 16, 960.0), timed("jax", 32, 1000.0), timed("ale", 8, None)]
-    assert recommend(found).way.n_envs == 16
-    assert recommend([timed("gymnasium", 16, 990.0), *found]).way.engine == "gymnasium"  # as few, and faster
+    assert recommend(found).config.n_envs == 16
+    assert recommend([timed("gymnasium", 16, 990.0), *found]).config.engine == "gymnasium"  # as few, and faster
     with pytest.raises(GymlabError, match="no engine"):
         recommend([timed("ale", 8, None)])
 
 
 def test_only_what_a_recipe_does_not_do_by_itself_becomes_an_override():
     recipe = resolve("CartPole-v1:ppo").recipe
-    assert settings_for(recipe, Way("jax", "auto", 8, 32)) == []
-    assert settings_for(recipe, Way("jax", "auto", 16, 16)) == ["n_envs=16", "n_steps=16"]
-    slow = settings_for(recipe, Way("gymnasium", "sync", 8, 32))
+    assert overrides_for(recipe, EngineConfig("jax", "auto", 8, 32)) == []
+    assert overrides_for(recipe, EngineConfig("jax", "auto", 16, 16)) == ["n_envs=16", "n_steps=16"]
+    slow = overrides_for(recipe, EngineConfig("gymnasium", "sync", 8, 32))
     assert slow == ["engine=gymnasium", "vectorization=sync"]
 
 

@@ -172,7 +172,7 @@ def test_an_env_that_gives_nan_leaves_a_run_that_says_where_to_go_on(cli):
     assert done.code == 1
     assert "env 0 (CartPole-v1)" in done.err
     assert "at step 12 with action" in done.err
-    assert "\nlast good checkpoint: 0 env_steps; go on from there: gymlab resume bad\n" in done.err
+    assert "\nlast good checkpoint: 0 env_steps; continue from there: gymlab resume bad\n" in done.err
     assert read_status(RunPaths(cli.folder / "runs" / "bad"))["status"] == "failed"
     assert_every_checkpoint_is_finite(RunPaths(cli.folder / "runs" / "bad"), up_to=0)
     assert cli("resume", "bad", "env.wrappers=[]", "-q").code == 0
@@ -186,7 +186,7 @@ def test_too_many_bad_updates_in_a_row_end_a_run_that_skips(cli):
     assert "numbers went bad in update 26 (1664 env_steps): loss is inf at gradient step 1" in done.err
     assert "; not skipped, for 9 in a row were" in done.err
     assert (
-        "update 17 is skipped: its numbers went bad (1 so far)"
+        "update 17 is skipped: it gave NaN or infinity (1 so far)"
         in (RunPaths(cli.folder / "runs" / "bad").log).read_text()
     )
     rows = rows_of(RunPaths(cli.folder / "runs" / "bad"))

@@ -44,7 +44,7 @@ from gymlab.recipes.write import dump_recipe
 from gymlab.runs.groups import Group, Member, read_group, write_group
 from gymlab.runs.paths import RunPaths, new_run_id, run_paths
 from gymlab.runs.status import read_status
-from gymlab.session.compile_cache import shape_of
+from gymlab.session.compile_cache import compile_key
 from gymlab.session.signals import watch_signals
 from gymlab.terminal.progress_table import ProgressTable, RunRow, format_totals, run_lines, table_mode
 from gymlab.terminal.screen import StyledLine
@@ -141,7 +141,7 @@ def new_specs(
 def check_alike(recipe: Recipe, variations: Mapping[tuple[str, ...], Recipe]) -> None:
     """UserError where one differs in more than the numbers that enter compiled code."""
     for overrides, varied in variations.items():
-        if shape_of(varied) != shape_of(recipe):
+        if compile_key(varied) != compile_key(recipe):
             names = ", ".join(recipe.algorithm.settings.schedules())
             raise UserError(f"--vmap {', '.join(overrides)}: that is compiled in, and can differ only in {names}")
 

@@ -72,7 +72,7 @@ def _replay(found: Diagnosis) -> dict[str, Any]:
         raise UserError(f"run '{found.facts.run_id}' has no fault to replay")
     from gymlab.session.failures import replay as make_again
 
-    return make_again(found.fault)._asdict()
+    return make_again(found.fault).as_json()
 
 
 def _bundle(found: Diagnosis, output: Path | None) -> Path:

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from gymlab.runs.paths import RunPaths
-    from gymlab.session.score_runs import Exam, Scored
+    from gymlab.session.evaluate_checkpoints import CheckpointScore, EvaluationProtocol
     from gymlab.training.evaluation import Abandon, Way
 
 SEED = 7  # training evaluates on 0, so this is a test on other episodes
@@ -44,17 +44,17 @@ def evaluate(
     Example: gymlab eval @last --checkpoint first,best --seeds 0..4
     """
     from gymlab.runs.files import strict_json
-    from gymlab.session.score_runs import Exam, score_run
+    from gymlab.session.evaluate_checkpoints import EvaluationProtocol, evaluate_checkpoints
     from gymlab.training.evaluation import WAYS
 
     asked: dict[Way, bool] = {"greedy": greedy, "sampled": sampled}
     ways = tuple(way for way in WAYS if asked[way]) or WAYS
-    exam = Exam(episodes, _seeds(seed, seeds), ways)
+    exam = EvaluationProtocol(episodes, _seeds(seed, seeds), ways)
     chosen = _chosen(runs or ["@last"], checkpoint)
-    found: list[Scored] = []
+    found: list[CheckpointScore] = []
     with _progress(sum(len(which) for _, which in chosen), exam) as watch:
         for paths, which in chosen:
-            found += score_run(paths, which, exam, watch)
+            found += evaluate_checkpoints(paths, which, exam, watch)
     if json:
         told = [scored.as_json() for scored in found]
         typer.echo(strict_json(told[0] if len(told) == 1 else {"evaluations": told}))
@@ -100,7 +100,7 @@ def _chosen(runs: Sequence[str], checkpoints: str | None) -> list[tuple[RunPaths
 
 
 @contextmanager
-def _progress(checkpoints: int, exam: Exam) -> Iterator[Callable[[str, int], Abandon]]:
+def _progress(checkpoints: int, exam: EvaluationProtocol) -> Iterator[Callable[[str, int], Abandon]]:
     """One line at the terminal that says how far it is, once there is something to wait for."""
     began = shown = time.monotonic()
     total = checkpoints * len(exam.seeds)
@@ -132,7 +132,7 @@ def _progress(checkpoints: int, exam: Exam) -> Iterator[Callable[[str, int], Aba
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _page(found: Sequence[Scored], exam: Exam) -> list[str]:
+def _page(found: Sequence[CheckpointScore], exam: EvaluationProtocol) -> list[str]:
     from gymlab.runs.logs import strip_escapes
 
     rows = [row for scored in found for row in _rows(scored)]
@@ -153,7 +153,7 @@ def _page(found: Sequence[Scored], exam: Exam) -> list[str]:
     return [strip_escapes(line) for line in lines]
 
 
-def _rows(scored: Scored) -> Iterator[tuple[str, ...]]:
+def _rows(scored: CheckpointScore) -> Iterator[tuple[str, ...]]:
     name = f"{scored.checkpoint} ({', '.join(scored.roles)})" if scored.roles else scored.checkpoint
     for way, of in scored.scores.items():
         yield (

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from gymlab.core.explanation import Explanation
+
+# Modules that implement gymlab.core.explanation.ExplanationSource, asked in this order.
+SOURCES = ("gymlab.metrics.explain", "gymlab.alerts.explain", "gymlab.recipes.keys", "gymlab.envs.explain_wrappers")
 
 
 def explain(
@@ -16,10 +23,21 @@ def explain(
     Example: gymlab explain opt/explained_variance
     """
     from gymlab.runs.files import strict_json
-    from gymlab.session.explain import explain as ask
 
-    found = ask(name)
+    found = find_explanations(name)
     if as_json:
         typer.echo(strict_json([explanation._asdict() for explanation in found]))
     else:
         typer.echo("\n\n".join(explanation.text() for explanation in found))
+
+
+def find_explanations(name: str) -> list[Explanation]:
+    """The explanations of a name in all sources; UserError with the nearest name if there is none."""
+    from gymlab.core.errors import UserError, suggestion
+
+    sources = [importlib.import_module(source) for source in SOURCES]
+    found = [explanation for source in sources for explanation in source.explain(name)]
+    if not found:
+        known = [other for source in sources for other in source.names()]
+        raise UserError(f"nothing is called {name[:80]!r}: {suggestion(name[:80], known)}")
+    return found

@@ -165,9 +165,9 @@ def _train_one(
             detach_new(root, named["run_id"], resolved.recipe.name, json=json)
             return
         from gymlab.cli.detach import typed_command
+        from gymlab.session.jax_setup import use_threads
         from gymlab.session.session import Options
         from gymlab.session.start import train as launch
-        from gymlab.session.xla_threads import use_threads
 
         options = Options(
             **named,
@@ -280,9 +280,9 @@ def _resume(
             detach_again(paths, which, run_id, [] if run else [named], json=output in ("json", "jsonl"))
             return
         from gymlab.recipes.resolve import read_run_recipe
+        from gymlab.session.jax_setup import use_threads
         from gymlab.session.start import Continuation, NothingToDo
         from gymlab.session.start import resume as go_on
-        from gymlab.session.xla_threads import use_threads
 
         how = Continuation(
             which=which,

@@ -9,7 +9,7 @@ import typer
 from gymlab.cli.run_guard import orderly
 
 if TYPE_CHECKING:
-    from gymlab.session.throughput import Timed
+    from gymlab.session.throughput import Throughput
 
 
 def tune_envs(
@@ -19,7 +19,9 @@ def tune_envs(
         list[int] | None,
         typer.Option(help="Envs to try; may be given again. Default: half to four times the recipe's.", min=1),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="For each way, after it is compiled.", min=0.1, max=60)] = 1.0,
+    seconds: Annotated[
+        float, typer.Option(help="For each configuration, after it is compiled.", min=0.1, max=60)
+    ] = 1.0,
     write: Annotated[bool, typer.Option("--write", help="Put the recommendation into your gymlab.toml.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
 ) -> None:
@@ -36,16 +38,16 @@ def tune_envs(
     from gymlab.recipes.resolve import resolve
     from gymlab.runs.files import strict_json
     from gymlab.runs.platform import usable_cores
-    from gymlab.session.throughput import recommend, settings_for, time_all, ways
+    from gymlab.session.throughput import engine_configs, overrides_for, recommend, time_all
 
     with orderly("before all were timed"):
         resolved = resolve(recipe, overrides or ())
         console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
         for note in resolved.notes:
             console.print(f"note: {note}")
-        compared = ways(resolved.recipe, n_envs or ())
+        compared = engine_configs(resolved.recipe, n_envs or ())
         console.print(f"{'engine':<22}{'n_envs':>7}{'n_steps':>9}{'steps/s':>12}   95% interval")
-        timed: list[Timed] = []
+        timed: list[Throughput] = []
         with console.status(f"0 of {len(compared)}") as status:
             for found in time_all(resolved.recipe, compared, seconds):
                 timed.append(found)
@@ -53,7 +55,7 @@ def tune_envs(
                 for line in _lines(found, timed):
                     console.print(line)
         best = recommend(timed)
-        texts = _with_typed(settings_for(resolved.recipe, best.way), overrides or [])
+        texts = _with_typed(overrides_for(resolved.recipe, best.config), overrides or [])
     path = user_file() if write and texts else None
     if path is not None:
         write_override(path, resolved.recipe.name, texts)
@@ -70,7 +72,7 @@ def tune_envs(
         return
     assert best.steps_per_second is not None
     console.print(
-        f"recommended: {best.way.label} with {best.way.n_envs} envs, {best.steps_per_second.value:,.0f} steps/s"
+        f"recommended: {best.config.label} with {best.config.n_envs} envs, {best.steps_per_second.value:,.0f} steps/s"
     )
     console.print(_next(recipe, texts, None if path is None else str(path)))
 
@@ -89,19 +91,19 @@ def _next(recipe: str, texts: list[str], written: str | None) -> str:
     return f"next: gymlab train {recipe} {' '.join(texts)}, or --write to keep that"
 
 
-def _lines(found: Timed, timed: list[Timed]) -> list[str]:
-    way = found.way
+def _lines(found: Throughput, timed: list[Throughput]) -> list[str]:
+    config = found.config
     speed = found.steps_per_second
     if speed is None:
-        told = any(earlier.way.engine == way.engine for earlier in timed[:-1])
-        return [] if told else [f"{way.engine:<22}{found.reason}"]
+        printed = any(earlier.config.engine == config.engine for earlier in timed[:-1])
+        return [] if printed else [f"{config.engine:<22}{found.reason}"]
     interval = f"{speed.low:,.0f} to {speed.high:,.0f}"
-    return [f"{way.label:<22}{way.n_envs:>7}{way.n_steps:>9}{speed.value:>12,.0f}   {interval}"]
+    return [f"{config.label:<22}{config.n_envs:>7}{config.n_steps:>9}{speed.value:>12,.0f}   {interval}"]
 
 
-def _plain(found: Timed) -> dict[str, Any]:
+def _plain(found: Throughput) -> dict[str, Any]:
     speed = found.steps_per_second
     figures = {"steps_per_second": None, "low": None, "high": None}
     if speed is not None:
         figures = {"steps_per_second": speed.value, "low": speed.low, "high": speed.high}  # type: ignore[dict-item]
-    return {**found.way._asdict(), **figures, "reason": found.reason}
+    return {**found.config._asdict(), **figures, "reason": found.reason}

@@ -1,1 +1,1 @@
-"""What a run does beside learning: one file each, independent of each other, driven by events."""
+"""Features of a run: event handlers for everything but learning, one file each, independent of each other."""

@@ -71,11 +71,11 @@ class Alerts(Feature):
     def _fold(self, clock: Clock, metrics: Any, control: Control) -> None:
         changes = self.engine.fold(clock, metrics)
         for change in changes:
-            self._tell(change, clock, control)
+            self._report(change, clock, control)
         if changes:
             self._write()
 
-    def _tell(self, change: AlertChange, clock: Clock, control: Control) -> None:
+    def _report(self, change: AlertChange, clock: Clock, control: Control) -> None:
         alert = change.alert
         at = f"at {format_count(clock.env_steps, brief=True)} env_steps"
         if not change.raised:

@@ -1,4 +1,4 @@
-"""Asks for checkpoints: at the start, at a cadence, at the best evaluation so far and at the end."""
+"""Checkpoint: requests checkpoints: at the start, at a cadence, at the best evaluation so far and at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gymlab.training.events import (
 
 
 class Checkpoint(Feature):
-    """Later wins a tie: of two equal policies the one with more training is kept."""
+    """Of two policies with equal scores the later one is the best."""
 
     name = "checkpoint"
 
@@ -51,16 +51,16 @@ class Checkpoint(Feature):
         ):
             control.emit(CheckpointRequested(event.clock, "periodic"))
         elif isinstance(event, Evaluated):
-            self._judge(event, control)
+            self._compare(event, control)
         elif isinstance(event, Stopping):
             control.emit(CheckpointRequested(event.clock, "last"))
 
-    def _judge(self, event: Evaluated, control: Control) -> None:
+    def _compare(self, event: Evaluated, control: Control) -> None:
         score = event.evaluation.judged_by(self._solved_by)
         if score < self._best:
             return
         self._best = score
         if event.clock.updates == self._updates:
             control.emit(CheckpointRequested(event.clock, "best"))
-        else:  # training has gone on since: the policy that scored is in an earlier checkpoint
+        else:  # asynchronous: the evaluated policy is in an earlier checkpoint
             control.emit(Promoted(event.clock, self._promote(event.clock.env_steps)))

@@ -1,4 +1,4 @@
-"""What both ways of evaluating share: the episodes' seed, the metrics of a result, and when to begin."""
+"""Shared by EvaluateSync and EvaluateAsync: episode seeds, the metrics of an evaluation, and the warm-up."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gymlab.training.events import EvaluationKind
 
 
 def episode_seed(seed: int, kind: EvaluationKind, clock: Clock) -> int:
-    """Periodic evaluations share their episodes, so that they compare; a confirming one has its own."""
+    """Periodic evaluations play the same episodes, so that they compare; a confirming one has its own."""
     if kind == "periodic":
         return seed
     return int(generator(seed, "confirming evaluation", clock.updates).integers(2**31))
 
 
-def measured(evaluation: Evaluation, seconds: float) -> dict[str, float]:
+def evaluation_metrics(evaluation: Evaluation, seconds: float) -> dict[str, float]:
     """An evaluation as metrics."""
     values = {"time/evaluate": seconds}
     for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
@@ -35,15 +35,15 @@ def measured(evaluation: Evaluation, seconds: float) -> dict[str, float]:
     return values
 
 
-class Patience:
-    """Whether periodic evaluation has begun: at once, or when training episodes first return this much."""
+class EvaluationWarmup:
+    """Periodic evaluation begins at once, or when the mean training return first reaches `from_return`."""
 
     def __init__(self, from_return: float | None) -> None:
         self._from_return = from_return
         self._over = False
 
-    def look(self, row: Mapping[str, float]) -> bool:
-        """Asked where an evaluation is due; once over, it stays so."""
+    def is_over(self, row: Mapping[str, float]) -> bool:
+        """Called when an evaluation is due; once True it stays True."""
         self._over = self._over or self._from_return is None or row["roll/return_mean"] >= self._from_return
         return self._over
 

@@ -1,4 +1,4 @@
-"""`run.log`: what happened in a run, with the time, for people who were not there."""
+"""LogFile: writes `run.log`: the events of a run and gymlab's log messages, with timestamps."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from gymlab.training.events import (
 )
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-PROGRESS_SECONDS = 60.0  # between two lines about nothing but progress; one second at level debug
+PROGRESS_SECONDS = 60.0  # between two progress lines; one second at level debug
 
 
-def wanted_level() -> int:
+def log_level() -> int:
     """`$GYMLAB_LOG`: debug, info (the default), warning or error."""
-    given = os.environ.get("GYMLAB_LOG", "") or "info"
-    if given.lower() not in LEVELS:
-        raise UserError(f"$GYMLAB_LOG={given!r} is no level: {suggestion(given, LEVELS)}")
-    return LEVELS[given.lower()]
+    level = os.environ.get("GYMLAB_LOG", "") or "info"
+    if level.lower() not in LEVELS:
+        raise UserError(f"$GYMLAB_LOG={level!r} is not a level: {suggestion(level, LEVELS)}")
+    return LEVELS[level.lower()]
 
 
-_owners: Counter[int] = Counter()  # threads that train a run, and how many logs each has open
+_owners: Counter[int] = Counter()  # number of open logs by training thread
 
 
 class _Handler(logging.Handler):
-    """Writes whole lines, without secrets or escape sequences, into two files of bounded size."""
+    """Writes whole lines, without secrets or escape sequences, to two rotating files of bounded size."""
 
     def __init__(self, path: Path, level: int) -> None:
         super().__init__(level)
@@ -58,7 +58,7 @@ class _Handler(logging.Handler):
         _owners[self._thread] += 1
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """What a thread says that trains another run is not ours."""
+        """Drop records of threads that train other runs."""
         return record.thread == self._thread or not _owners[record.thread or 0]
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -66,13 +66,13 @@ class _Handler(logging.Handler):
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
         lines = logs.strip_escapes(redact(text)).replace("\n", "\n    ")
-        with contextlib.suppress(OSError):  # a log must not end a run; a full disk is told by what has to be kept
+        with contextlib.suppress(OSError):  # the log must not end a run; writing the store reports a full disk
             os.write(self._fd, f"{now()} {record.levelname:<7} {lines}\n".encode())
             if os.fstat(self._fd).st_size > logs.MAX_BYTES:
                 self._rotate()
         warns = record.levelno >= logging.WARNING and record.name.startswith("gymlab.")
         if warns and not logging.getLogger().handlers and logging.lastResort:
-            logging.lastResort.handle(record)  # where nobody set logging up, warnings still reach people
+            logging.lastResort.handle(record)  # if logging is not configured, warnings still go to stderr
 
     def _rotate(self) -> None:
         os.replace(self._path, logs.older_part(self._path))
@@ -88,18 +88,18 @@ class _Handler(logging.Handler):
 
 
 class LogFile(Feature):
-    """Open while the run is: also takes what any part of gymlab tells Python's `logging` meanwhile."""
+    """Open while the run trains: also records what gymlab logs with Python's `logging` meanwhile."""
 
     name = "logfile"
-    _before = logging.NOTSET  # the logger's level, when no log of ours is open
+    _before = logging.NOTSET  # the logger's level while no LogFile is open
 
     def __init__(self, path: Path, opening: Sequence[str]) -> None:
         self._path = path
         self._opening = opening
-        self._level = wanted_level()
+        self._level = log_level()
         self._every = 1.0 if self._level == logging.DEBUG else PROGRESS_SECONDS
-        self._told = time.monotonic()
-        self._paused: float | None = None  # seconds, while the run waits
+        self._progress_at = time.monotonic()
+        self._paused: float | None = None  # seconds, while the run is paused
 
     def __enter__(self) -> Self:
         self._handler = _Handler(self._path, self._level)
@@ -130,10 +130,10 @@ class LogFile(Feature):
     def __call__(self, event: Event, control: Control) -> None:
         at = f"at {format_count(event.clock.env_steps, brief=True)} env_steps"
         if isinstance(event, Started):
-            self._write(f"goes on {at}, update {event.clock.updates}" if event.resumed else "started")
+            self._write(f"resumed {at}, update {event.clock.updates}" if event.resumed else "started")
         elif isinstance(event, Updated):
             if self._paused is not None:
-                self._write(f"goes on after a pause of {self._paused:.1f} s")
+                self._write(f"continued after a pause of {self._paused:.1f} s")
                 self._paused = None
             self._progress(event, at)
         elif isinstance(event, Paused):
@@ -157,9 +157,9 @@ class LogFile(Feature):
             self._write(f"{event.status}: {event.reason}, after {event.clock.seconds:.1f} s of training")
 
     def _progress(self, event: Updated, at: str) -> None:
-        if time.monotonic() - self._told < self._every:
+        if time.monotonic() - self._progress_at < self._every:
             return
-        self._told = time.monotonic()
+        self._progress_at = time.monotonic()
         row = event.rows[-1].metrics
         self._write(
             f"{row['time/progress']:.1%} {at}, update {event.clock.updates}, {event.clock.episodes} episodes, "
@@ -169,7 +169,7 @@ class LogFile(Feature):
             self._write(" ".join(f"{name}={value:.6g}" for name, value in row.items()), logging.DEBUG)
 
     def _write(self, text: str, level: int = logging.INFO, error: BaseException | None = None) -> None:
-        """To this run's log alone: others may be open in the same process."""
+        """Write to this run's log only: others may be open in the same process."""
         if level >= self._level:
             trace = None if error is None else (type(error), error, error.__traceback__)
             self._handler.handle(logging.LogRecord("run", level, "", 0, text, None, trace))

@@ -1,12 +1,16 @@
-"""The machine: env steps per second, memory and CPU in use, what checkpoints cost; and asking for distributions."""
+"""Metrics of the machine: env steps per second, CPU, memory and GPU use, compile and checkpoint time."""
 
 from __future__ import annotations
 
+import ctypes
 import time
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
+import jax
+
 from gymlab.core.clock import Clock
-from gymlab.features.gpu_metrics import gpu_metrics
 from gymlab.process.usage import Usage, usage_metrics, usage_now
 from gymlab.training.compile_time import compile_seconds
 from gymlab.training.events import (
@@ -21,34 +25,37 @@ from gymlab.training.events import (
 )
 from gymlab.training.update_histograms import HistogramSchedule
 
-LOOK_SECONDS = 1.0  # between two looks at the machine
+SAMPLE_SECONDS = 1.0  # between two samples of CPU, memory and GPU
 
 
-class Measure(Feature):
-    """`longest_call` is how many updates one call of the program can do.
+class MachineMetrics(Feature):
+    """Also schedules requested histograms, `longest_call` updates after the request: the most that one call does.
 
-    Distributions that are asked for are taken so many updates after the row that was the reason: by then every way of
-    cutting updates into calls has delivered that row, so the same updates are looked at in every run.
+    By then the update that caused the request has been delivered, however updates are divided into calls; so histograms
+    are of the same updates in every run.
     """
 
     name = "measure"
 
     def __init__(
-        self, looks: HistogramSchedule | None = None, longest_call: int = 1, compiled: float | None = None
+        self,
+        histogram_schedule: HistogramSchedule | None = None,
+        longest_call: int = 1,
+        compile_seconds_before: float | None = None,
     ) -> None:
-        """`compiled`: the seconds that had been spent compiling when the run's parts were built; None: now."""
-        self._looks = looks or HistogramSchedule()
+        """`compile_seconds_before`: the process's total when the run's parts were built; None: now."""
+        self._histogram_schedule = histogram_schedule or HistogramSchedule()
         self._longest_call = longest_call
         self._last = Clock()
         self._first = Clock()
         self._usage: Usage | None = None
-        self._compiled = compile_seconds() if compiled is None else compiled
+        self._compiled = compile_seconds() if compile_seconds_before is None else compile_seconds_before
 
     def state(self) -> dict[str, Any]:
-        return {"asked": sorted(self._looks.asked)} if self._looks.asked else {}
+        return {"asked": sorted(self._histogram_schedule.asked)} if self._histogram_schedule.asked else {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._looks.asked = set(state["asked"])
+        self._histogram_schedule.asked = set(state["asked"])
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):
@@ -57,10 +64,10 @@ class Measure(Feature):
         elif isinstance(event, Updated):
             values = {"time/sps": _rate(self._last, event.clock), "time/sps_mean": _rate(self._first, event.clock)}
             self._last = event.clock
-            self._looks.forget(event.clock.updates)
+            self._histogram_schedule.forget(event.clock.updates)
             control.emit(Measured(event.clock, values | self._compiling() | self._machine()))
         elif isinstance(event, HistogramsRequested):
-            self._looks.ask(event.clock.updates + self._longest_call)
+            self._histogram_schedule.ask(event.clock.updates + self._longest_call)
         elif isinstance(event, Checkpointed):
             control.emit(
                 Measured(event.clock, {"time/checkpoint": event.seconds, "sys/checkpoint_bytes": float(event.bytes)})
@@ -77,12 +84,52 @@ class Measure(Feature):
         if before is None or now is None:
             return {}
         self._usage = now
-        return usage_metrics(before, now) | gpu_metrics()
+        return usage_metrics(before, now) | _gpu_metrics()
 
     def _due(self) -> bool:
-        return self._usage is not None and time.monotonic() - self._usage.at >= LOOK_SECONDS
+        return self._usage is not None and time.monotonic() - self._usage.at >= SAMPLE_SECONDS
 
 
 def _rate(earlier: Clock, later: Clock) -> float:
     seconds = later.seconds - earlier.seconds
     return (later.env_steps - earlier.env_steps) / seconds if seconds > 0 else float("nan")
+
+
+def _gpu_metrics() -> dict[str, float]:
+    """Memory in use (from JAX) and load (from NVML) of JAX's default device; {} on a CPU."""
+    config: Any = jax.config  # its type does not declare the attributes
+    device = config.jax_default_device or jax.local_devices()[0]
+    if getattr(device, "platform", "cpu") != "gpu":
+        return {}
+    found = {}
+    with suppress(Exception):  # any error of the backend: a missing metric must not end a run
+        found["sys/gpu_memory"] = float(device.memory_stats()["bytes_in_use"])
+    load = _gpu_load(device.local_hardware_id or 0)
+    return found if load is None else found | {"sys/gpu_load": load}
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+@lru_cache(maxsize=1)
+def _nvml() -> Any:
+    """NVML, which comes with the driver; None if it cannot be initialised."""
+    for name in ("libnvidia-ml.so.1", "nvml.dll"):
+        with suppress(OSError, AttributeError):
+            library = ctypes.CDLL(name)
+            return library if library.nvmlInit_v2() == 0 else None
+    return None
+
+
+def _gpu_load(index: int) -> float | None:
+    library = _nvml()
+    if library is None:
+        return None
+    handle = ctypes.c_void_p()
+    rates = _Utilization()
+    if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)):
+        return None
+    if library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)):
+        return None
+    return min(1.0, rates.gpu / 100)

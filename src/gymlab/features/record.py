@@ -1,4 +1,4 @@
-"""Every update's row into the run's metric store: the truth that consoles, pages and trackers copy."""
+"""Record: writes every update's row to the run's metric store, from which pages and trackers read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ COMMIT_SECONDS = 1.0
 class Record(Feature):
     """Rows are committed about once a second, for readers, and before every checkpoint, by the barrier.
 
-    A row may stand for several updates. What is measured in between of the run itself, such as an evaluation, gets a
-    row of its own that holds nothing else; times alone wait for the next row, so that which rows there are is exact.
+    A row may stand for several updates. Metrics measured in between, such as an evaluation, get a row of their own;
+    only times (`time/`, `sys/`) wait for the next row, so that a run always has the same rows.
     """
 
     name = "record"
@@ -61,11 +61,11 @@ class Record(Feature):
         elif isinstance(event, Measured) and event.clock.updates > 0:
             self._measured(event.clock, event.metrics)
         elif isinstance(event, Stopping) and not event.interrupted and self._newest and self._thinning.open:
-            # One that was interrupted goes on with the open row; any other ends with it.
-            row = self._thinning.so_far(self._newest)
+            # An interrupted run continues with the open row; any other ends with it.
+            row = self._thinning.partial(self._newest)
             self._measured(row.clock, row.metrics, alone=True)
             self._writer.add_histograms(row.clock.updates, row.histograms)
-        elif isinstance(event, Ended | Paused):  # who pauses wants to look
+        elif isinstance(event, Ended | Paused):  # a paused run is inspected
             self.commit()
         self._spent += time.perf_counter() - began
 
@@ -73,9 +73,9 @@ class Record(Feature):
         rows = tuple(closed for row in event.rows if (closed := self._thinning.add(row)) is not None)
         self._newest = event.rows[-1]
         if rows:
-            told = {"time/record": self._spent}
+            spent = {"time/record": self._spent}
             self._spent = 0.0
-            rows = (*rows[:-1], rows[-1]._replace(metrics={**rows[-1].metrics, **told}))
+            rows = (*rows[:-1], rows[-1]._replace(metrics={**rows[-1].metrics, **spent}))
             self._writer.append([row.clock._asdict() | dict(row.metrics) for row in rows])
             for row in rows:
                 self._check_counters(row)
@@ -86,7 +86,7 @@ class Record(Feature):
             self.commit()
 
     def _measured(self, clock: Clock, values: Mapping[str, float], *, alone: bool = False) -> None:
-        """Into the row of that update or, where there is none, into one of its own."""
+        """Add to the row of that update or, if there is none, write a row of its own."""
         try:
             self._writer.amend(clock.updates, values)
             return
@@ -100,13 +100,13 @@ class Record(Feature):
             self._writer.append([clock._asdict() | dict(values)])
 
     def _check_counters(self, row: UpdateRow) -> None:
-        """A counter that falls is a bug, to be told but not to end a run."""
+        """Warn about a counter that falls: a bug, which must not end a run."""
         now = {name: row.metrics[name] for name in COUNTERS if name in row.metrics}
         for name in fallen(self._counters, now):
             before = self._counters[name]
             after = now[name]
             log.warning(
-                "%s fell from %g to %g in update %d: it only ever rises", name, before, after, row.clock.updates
+                "%s fell from %g to %g in update %d: it must never fall", name, before, after, row.clock.updates
             )
         self._counters |= now
 

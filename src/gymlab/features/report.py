@@ -1,4 +1,4 @@
-"""report.md and report.json when a run ends, and its score beside its other results."""
+"""WriteReport: writes report.md and report.json when a run ends, and its score into the status."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gymlab.runs.store import RunStore
 from gymlab.training.events import Control, Ended, Event, Feature, Measured, Recorded
 
 log = logging.getLogger(__name__)
-BOUNDS_SECONDS = 1.0  # between two writings
+BOUNDS_SECONDS = 1.0  # between two writes
 
 
-class Report(Feature):
-    """Works from the store alone, once everything else has been told of the end."""
+class WriteReport(Feature):
+    """Works from the store alone, after every other feature has handled `Ended`."""
 
     name = "report"
 
@@ -32,28 +32,28 @@ class Report(Feature):
         self._settings = settings
         self._defaults = defaults
         self._context = context
-        self._noted: set[str] = set()
+        self._measured: set[str] = set()
         self._written = 0
         self._at = -math.inf
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Recorded | Measured):
-            self._note_bounds(event.rows[-1].metrics if isinstance(event, Recorded) else event.metrics)
+            self._write_bounds(event.rows[-1].metrics if isinstance(event, Recorded) else event.metrics)
         elif isinstance(event, Ended):
-            # The status and the last rows are written by others who are told of the end: the report comes after them.
-            control.emit(ReportWanted(event.clock))
-        elif isinstance(event, ReportWanted):
+            # The status and the last rows are written by other features on `Ended`: the report comes after them.
+            control.emit(ReportRequested(event.clock))
+        elif isinstance(event, ReportRequested):
             self._write()
 
-    def _note_bounds(self, names: Iterable[str]) -> None:
-        """Where something new is measured: pages draw how far it can go while the run still trains."""
-        self._noted.update(names)
-        if len(self._noted) == self._written or time.monotonic() - self._at < BOUNDS_SECONDS:
+    def _write_bounds(self, names: Iterable[str]) -> None:
+        """Write the bounds of newly measured metrics, so that pages can draw them while the run trains."""
+        self._measured.update(names)
+        if len(self._measured) == self._written or time.monotonic() - self._at < BOUNDS_SECONDS:
             return
-        self._written = len(self._noted)
+        self._written = len(self._measured)
         self._at = time.monotonic()
         with suppress(GymlabError, OSError):
-            write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._noted)})
+            write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._measured)})
 
     def _write(self) -> None:
         try:
@@ -62,9 +62,9 @@ class Report(Feature):
             score = facts.score
             self._store.note(auc=score.auc, steps_to_threshold=score.steps_to_threshold)
             write_report(self._store.paths, build_report(facts, self._defaults, limits))
-        except (GymlabError, OSError) as error:  # the run itself is whole
+        except (GymlabError, OSError) as error:  # the run itself is complete
             log.warning("the report could not be written (%s): `gymlab report %s` makes it", error, self._store.run_id)
 
 
-class ReportWanted(Event):
-    """Everyone has been told that the run has ended."""
+class ReportRequested(Event):
+    """Emitted when all features have handled `Ended`."""

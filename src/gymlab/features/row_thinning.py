@@ -1,4 +1,4 @@
-"""One row for several updates: what it holds of each metric is declared in the catalogue, its clock is the last's."""
+"""Thinning: one row for several updates: each metric is folded as the catalogue declares, the clock is the last one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _fold(name: str) -> Fold:
 
 
 class Thinning:
-    """Closes a row at every `every`-th update and at the last one. The open one is a value that can be saved."""
+    """Closes a row at every `every`-th update and at the last one. The open row can be saved in a checkpoint."""
 
     def __init__(self, every: int, last: int | None = None) -> None:
         self.every = every
@@ -43,22 +43,22 @@ class Thinning:
         self._histograms = {**self._histograms, **row.histograms}
         if row.clock.updates % self.every and row.clock.updates != self._last:
             return None
-        closed = self.so_far(row)
+        closed = self.partial(row)
         self._values = {}
         self._histograms = {}
         return closed
 
     def join(self, name: str, value: float) -> None:
-        """Add a value to the open row. What is no number counts only where there is nothing else."""
+        """Add a value to the open row. NaN counts only if there is no other value."""
         before, count = self._values.get(name, (value, 0))
-        if value == value and before == before:  # noqa: PLR0124 - the quickest test for NaN
+        if value == value and before == before:  # noqa: PLR0124 - the fastest test for NaN
             joined = value if not count else _JOINED[_fold(name)](before, value)
             self._values[name] = (joined, count + 1)
         elif value == value or not count or _fold(name) == "last":  # noqa: PLR0124
             self._values[name] = (value, 1)
 
-    def so_far(self, row: UpdateRow) -> UpdateRow:
-        """The open row as it stands, at the clock of its newest update."""
+    def partial(self, row: UpdateRow) -> UpdateRow:
+        """The open row so far, at the clock of its newest update."""
         values = {
             name: total / count if _fold(name) == "mean" else total for name, (total, count) in self._values.items()
         }
@@ -69,17 +69,17 @@ class Thinning:
         return bool(self._values)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of the open row: everything but what differs from machine to machine."""
-        kept = {name: pair for name, pair in self._values.items() if not name.startswith(("time/", "sys/"))}
-        if not kept:
+        """The open row for a checkpoint, without metrics that differ between machines."""
+        values = {name: pair for name, pair in self._values.items() if not name.startswith(("time/", "sys/"))}
+        if not values:
             return {}
         return {
-            "values": {name: [total.hex(), count] for name, (total, count) in kept.items()},
+            "values": {name: [total.hex(), count] for name, (total, count) in values.items()},
             "histograms": {name: [bars.low, bars.high, list(bars.counts)] for name, bars in self._histograms.items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         self._values = {name: (float.fromhex(total), count) for name, (total, count) in state["values"].items()}
         self._histograms = {
             name: Histogram(low, high, tuple(counts)) for name, (low, high, counts) in state["histograms"].items()

@@ -1,4 +1,4 @@
-"""The run's score so far, with every evaluation: what reports compute at the end, on the way there."""
+"""ScoreMetrics: the run's score after every evaluation, as reports compute it at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gymlab.reports.scoring import Evaluations, auc, steps_to_threshold
 from gymlab.training.events import Control, Evaluated, Event, Feature, Measured, Recorded
 
 
-class Score(Feature):
-    """`budget` is in env steps: the final evaluation is scored over it, those before it over what was done."""
+class ScoreMetrics(Feature):
+    """`budget` (env steps): the final evaluation is scored over it, earlier ones over the steps so far."""
 
     name = "score"
 
@@ -22,7 +22,7 @@ class Score(Feature):
         self._solved_by = solved_by
         self._budget = budget
         self._first = math.nan
-        self._points: dict[int, float] = {}  # env steps -> the return that counts
+        self._points: dict[int, float] = {}  # env steps -> return
 
     def state(self) -> dict[str, Any]:
         first = None if math.isnan(self._first) else self._first

@@ -1,4 +1,4 @@
-"""The run's status file: alive, where it is, how it ended and what it reached."""
+"""StatusFile: keeps the run's status file current: heartbeat, clock, best return, solved, and how it ended."""
 
 from __future__ import annotations
 

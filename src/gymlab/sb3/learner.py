@@ -16,8 +16,7 @@ from gymlab.sb3.lesson import Aborted, Lesson, Trainer
 from gymlab.sb3.logger import Tables
 from gymlab.sb3.model import Model
 from gymlab.sb3.programs import use_device
-from gymlab.session.build import make_plan
-from gymlab.session.metric_schedule import look_rule
+from gymlab.session.build import histogram_rule, make_plan
 from gymlab.training.events import Feature
 from gymlab.training.loop import Loop, RunPlan
 from gymlab.training.state import TrainState
@@ -55,7 +54,7 @@ class Learner(Model):
         plan = make_plan(recipe, budget)
         # What the trainer was built with says nothing about this call; a run looks as `gymlab train` would.
         looked = dataclasses.replace(trainer.parts, recipe=recipe, plan=plan)
-        trainer.parts.looks.rule = look_rule(looked) if run else lambda _: False
+        trainer.parts.histogram_schedule.rule = histogram_rule(looked) if run else lambda _: False
         lesson = Lesson(self, trainer, listener, budget.count)
         features: list[Feature] = [lesson]
         if self.values["verbose"]:

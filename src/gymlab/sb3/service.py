@@ -41,7 +41,7 @@ def load(what: str | Path) -> Any:
         return MODELS[kind].load(path)
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.selection import select_checkpoint
-    from gymlab.session.score_runs import load_run
+    from gymlab.session.build import load_run
 
     paths, which = select_checkpoint(str(what), runs_folder())
     parts, policy, checkpoint = load_run(paths, which)

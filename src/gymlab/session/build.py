@@ -1,11 +1,13 @@
-"""From a recipe to the parts of a run: engine, policy, algorithm, collector, evaluator, plan."""
+"""Builds the parts of a run from its recipe: engine, agent, trainer, evaluator, plan, and the memory it needs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from gymlab.algorithms.base import Algorithm
@@ -21,37 +23,42 @@ from gymlab.envs.registry import find_spec, resolve_id
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import WrapperStacks, check_alike, evaluation_settings, wrapper_stacks
+from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.networks.encoders import ENCODERS, MakeEncoder, choose_encoder, default_encoder
 from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.project_settings import cache_folder
-from gymlab.recipes.schema import EvalSettings, Recipe, Share, Steps
+from gymlab.recipes.resolve import read_run_recipe
+from gymlab.recipes.schema import EvalSettings, MetricsSettings, Recipe, Share, Steps
 from gymlab.recipes.secrets import require_secrets
+from gymlab.runs.checkpoints import load_checkpoint
+from gymlab.runs.manifest import read_manifest
+from gymlab.runs.paths import RunPaths
 from gymlab.session.choose_engine import evaluation_engines, make_engine
-from gymlab.session.compile_cache import Compiled, Kept
-from gymlab.session.jax_setup import beside_gpu, choose_device, set_up_jax
-from gymlab.session.metric_schedule import look_rule
-from gymlab.session.rollout_memory import check_memory, rollout_bytes
+from gymlab.session.compile_cache import CompileCache, CompiledParts
+from gymlab.session.jax_setup import choose_device, cpu_beside_gpu, set_up_jax
 from gymlab.training.agent import Agent
 from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector, OnStep
 from gymlab.training.compile_time import compile_seconds
 from gymlab.training.evaluation import Abandon, Evaluation, Evaluator
 from gymlab.training.loop import RunPlan
+from gymlab.training.named_tensors import from_tensors
 from gymlab.training.state import Policy
 from gymlab.training.trainer import Trainer
 from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.trainer_host import HostTrainer
-from gymlab.training.update_histograms import HistogramSchedule
+from gymlab.training.update_histograms import HistogramSchedule, UpdateRule
 
 if TYPE_CHECKING:
-    from gymlab.session.evaluator.shared import Examiners
+    from gymlab.session.evaluator.pool import EvaluatorPool
 
 SMALL_NETWORK = 512  # units of the widest layer
+MOST_ROWS = 20_000  # of a run's metrics
 
 
-class Chosen(NamedTuple):
-    """What `auto` came to, and why."""
+class EngineChoice(NamedTuple):
+    """The engine and device of a run, and why these."""
 
     engine: str
     engine_reason: str
@@ -61,11 +68,11 @@ class Chosen(NamedTuple):
 
 @dataclass
 class Parts:
-    """A run before it has begun."""
+    """A run, ready to start."""
 
     recipe: Recipe
     seed: int
-    chosen: Chosen
+    chosen: EngineChoice
     spaces: Spaces
     agent: Agent
     program: Trainer
@@ -73,12 +80,14 @@ class Parts:
     evaluator: Evaluator
     notes: list[str]
     stacks: WrapperStacks | None = None  # None for env objects
-    looks: HistogramSchedule = field(default_factory=HistogramSchedule)  # when distributions are taken
+    histogram_schedule: HistogramSchedule = field(default_factory=HistogramSchedule)
     full_budget: bool = False  # no stop before the budget
-    together: int = 1  # runs in one vmapped program
-    examiners: Examiners | None = None  # evaluation processes that they share
-    trackers: tuple[str, ...] = ()  # where copies go, for the first line
-    compiled: float = field(default_factory=compile_seconds)  # seconds spent compiling before these parts were
+    vmap_size: int = 1  # runs in one vmapped program
+    evaluator_pool: EvaluatorPool | None = None  # evaluation processes shared by these runs
+    trackers: tuple[str, ...] = ()  # descriptions, for the header line
+    compile_seconds_before: float = field(
+        default_factory=compile_seconds
+    )  # the process's total when the parts were built
 
     @property
     def rollout_bytes(self) -> int:
@@ -90,29 +99,30 @@ class Parts:
         return budget.count * (1 if budget.clock == "env_steps" else self.recipe.n_envs)
 
     def period(self, cadence: Steps | Share, not_before: Steps | Share | None = None) -> Period:
-        """A recipe's cadence in updates."""
+        """A recipe's cadence as a period of updates."""
         every, per_update = self._steps(cadence)
         start = 0.0 if not_before is None else self._steps(not_before)[0]
         return Period(every, per_update, math.ceil(start))
 
     def _steps(self, cadence: Steps | Share) -> tuple[float, int]:
         budget = self.recipe.budget
-        count, clock = (
-            (cadence.share * budget.count, budget.clock)
-            if isinstance(cadence, Share)
-            else (cadence.count, cadence.clock)
-        )
+        if isinstance(cadence, Share):
+            count = cadence.share * budget.count
+            clock = budget.clock
+        else:
+            count = cadence.count
+            clock = cadence.clock
         return count, self.plan.steps_per_update * (self.plan.n_envs if clock == "env_steps" else 1)
 
     def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
-        """Score a policy the way the recipe says."""
-        return score(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
+        """Evaluate a policy with the recipe's settings."""
+        return run_evaluation(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
 
 
-def score(
+def run_evaluation(
     evaluator: Evaluator, settings: EvalSettings, policy: Policy, kind: str, seed: int, abandon: Abandon
 ) -> Evaluation:
-    """One evaluation of a kind, the way a recipe says."""
+    """One evaluation of a kind, with a recipe's settings."""
     episodes = settings.episodes if kind == "periodic" else settings.final_episodes
     return evaluator.evaluate(
         policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, steps=settings.steps, abandon=abandon
@@ -126,12 +136,12 @@ def build(
     factory: Factory | None = None,
     horizon: Steps | None = None,
     on_step: OnStep | None = None,
-    kept: Kept | None = None,
+    compile_cache: CompileCache | None = None,
 ) -> Parts:
     """Everything but the run directory.
 
-    `factory` gives env objects from Python; `horizon` is where schedules end; `on_step` is called on host engines.
-    Of `kept` the compiled parts of an earlier run are taken where one had this shape, and these are put there.
+    `factory` makes env objects from Python; `horizon` is where schedules end; `on_step` is called on host engines.
+    Compiled parts of an earlier run of the same shape are taken from `compile_cache`; new ones are stored there.
     """
     require_secrets(recipe)
     set_up_jax(cache_folder())
@@ -139,79 +149,88 @@ def build(
     engine, reason = make_engine(recipe, seed, factory)
     host = not isinstance(engine, JaxEngine)
     small = is_small(recipe, engine.spaces)
-    chosen = Chosen(engine.name, reason, *choose_device(recipe.device, host_engine=host, small=small))
+    chosen = EngineChoice(engine.name, reason, *choose_device(recipe.device, host_engine=host, small=small))
     _, transforms = split_wrappers(recipe.env)
     spaces = transformed(engine.spaces, transforms)
     plan = make_plan(recipe, horizon or recipe.budget)
     check_memory(recipe, spaces)
-    looks = HistogramSchedule()
-    compiled = None if kept is None else kept.find(recipe)
+    schedule = HistogramSchedule()
+    compiled = None if compile_cache is None else compile_cache.get(recipe)
     if compiled is None:
-        compiled = _compiled(recipe, engine, plan, looks, factory, on_step)
+        compiled = _compiled_parts(recipe, engine, plan, schedule, factory, on_step)
     elif isinstance(compiled.program, HostTrainer):
-        compiled = compiled._replace(program=compiled.program.again((engine,), looks))
+        compiled = compiled._replace(program=compiled.program.again((engine,), schedule))
     else:
-        compiled = compiled._replace(program=compiled.program.again(looks))
-    if kept is not None:
-        kept.keep(recipe, compiled)
+        compiled = compiled._replace(program=compiled.program.again(schedule))
+    if compile_cache is not None:
+        compile_cache.put(recipe, compiled)
     agent, program, evaluator = compiled
-    told = _told(recipe, chosen, plan, spaces.max_episode_steps) if factory is None else []  # objects have no id
+    notes = [] if factory is not None else _choice_notes(recipe, chosen, plan, spaces.max_episode_steps)
     if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
-        told.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
+        notes.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
     stacks = wrapper_stacks(recipe.env) if factory is None else None
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
-        told += [stacks.note] if stacks.note else []
-    notes = [*told, *agent.algorithm.notes()]
-    parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, looks)
-    looks.rule = look_rule(parts)
+        notes += [stacks.note] if stacks.note else []
+    notes += agent.algorithm.notes()
+    parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, schedule)
+    schedule.rule = histogram_rule(parts)
     return parts
 
 
-def _compiled(
+def load_run(paths: RunPaths, which: str) -> tuple[Parts, Policy, str]:
+    """A run's parts, the policy of one of its checkpoints, and that checkpoint's name."""
+    recipe = read_run_recipe(paths.recipe)
+    loaded = load_checkpoint(paths, which)
+    parts = build(recipe, read_manifest(paths)["seed"])
+    template = parts.agent.policy(parts.program.start(parts.seed))
+    return parts, from_tensors(template, loaded.policy), loaded.path.name
+
+
+def _compiled_parts(
     recipe: Recipe,
     engine: Any,
     plan: RunPlan,
-    looks: HistogramSchedule,
+    schedule: HistogramSchedule,
     factory: Factory | None,
     on_step: OnStep | None,
-) -> Compiled:
+) -> CompiledParts:
     _, transforms = split_wrappers(recipe.env)
     agent = make_agent(recipe, transformed(engine.spaces, transforms))
     carry = agent.algorithm.initial_carry(recipe.n_envs)
     program: CompiledTrainer | HostTrainer
     if isinstance(engine, JaxEngine):
         collected = CompiledCollector(engine, transforms, agent.act, carry, recipe.n_steps)
-        program = CompiledTrainer(agent, (collected,), plan.hp_names, looks)
+        program = CompiledTrainer(agent, (collected,), plan.hp_names, schedule)
     else:
         collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
-        program = HostTrainer(agent, (collector,), plan.hp_names, looks)
-    return Compiled(agent, program, make_evaluator(recipe, agent, engine.spaces, factory))
+        program = HostTrainer(agent, (collector,), plan.hp_names, schedule)
+    return CompiledParts(agent, program, make_evaluator(recipe, agent, engine.spaces, factory))
 
 
 def make_evaluator(recipe: Recipe, agent: Agent, spaces: Spaces, factory: Factory | None = None) -> Evaluator:
-    """What scores policies of a recipe. Its envs are on the host, where a small network answers sooner than a GPU."""
-    _, shown = split_wrappers(evaluation_settings(recipe.env))
-    device = beside_gpu() if is_small(recipe, spaces) else None
+    """Evaluates policies of a recipe. Its envs are on the host; a small network runs there too, which is faster."""
+    _, transforms = split_wrappers(evaluation_settings(recipe.env))
+    device = cpu_beside_gpu() if is_small(recipe, spaces) else None
     engines = evaluation_engines(recipe, factory)
-    return Evaluator(engines, shown, agent.act, agent.algorithm.initial_carry, device)
+    return Evaluator(engines, transforms, agent.act, agent.algorithm.initial_carry, device)
 
 
 def is_small(recipe: Recipe, spaces: Spaces) -> bool:
-    """Whether a step of the network costs less than the way to a GPU and back."""
+    """Whether a step of the network costs less than a transfer to a GPU and back."""
     return max(recipe.policy.hidden, default=0) <= SMALL_NETWORK and default_encoder(spaces.observation) is None
 
 
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
-    """The algorithm and the normalising of a recipe, for an env with these spaces."""
+    """The algorithm and the normaliser of a recipe, for an env with these spaces."""
     make = algorithm_class(recipe.algorithm.name)
     algorithm = make(recipe.algorithm.settings, recipe.policy, spaces, make_encoder(recipe.policy, spaces.observation))
     normalising = Normalizer(spaces.observation, **recipe.normalize.model_dump())
     return Agent(algorithm, normalising, skips=recipe.on_nan == "skip", statistics=recipe.metrics.statistics)
 
 
-def _told(recipe: Recipe, chosen: Chosen, plan: RunPlan, limit: int) -> list[str]:
-    """What `auto` and the budget came to, where it is not plain."""
+def _choice_notes(recipe: Recipe, chosen: EngineChoice, plan: RunPlan, limit: int) -> list[str]:
+    """The engine, time limit and budget where they differ from what the recipe says."""
     notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
     steps = plan.updates * plan.steps_per_update
     steps *= plan.n_envs if recipe.budget.clock == "env_steps" else 1
@@ -228,7 +247,7 @@ def _no_registered_limit(env: EnvSettings) -> bool:
 
 
 def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:
-    """The encoder a recipe names, or the one that suits what is seen."""
+    """The encoder a recipe names, or the default one for an observation space."""
     if policy.encoder is None or policy.encoder in ENCODERS:
         return choose_encoder(space, policy.encoder)
     import equinox as eqx
@@ -258,12 +277,62 @@ def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
         progress = min(1.0, update * per_horizon / horizon.count)
         return np.array([schedule.at(progress) for schedule in schedules.values()], np.float32)
 
-    wanted = recipe.stop.train_return
+    train_return = recipe.stop.train_return
     return RunPlan(
         steps_per_update=recipe.n_steps,
         n_envs=recipe.n_envs,
         updates=math.ceil(recipe.budget.count / per_update),
-        stop_return=math.inf if wanted is None else wanted,
+        stop_return=math.inf if train_return is None else train_return,
         hp_names=list(schedules),
         hyperparameters=hyperparameters,
     )
+
+
+def updates_per_row(settings: MetricsSettings, updates: int) -> int:
+    """How many updates one row of the metric store stands for, in a run of `updates`."""
+    return -(-updates // MOST_ROWS) if settings.rows_every == "auto" else settings.rows_every
+
+
+def histogram_rule(parts: Parts) -> UpdateRule:
+    """Histograms are taken of the first and the last update, at evaluations, and at a cadence in whole rows.
+
+    Recipe and budget alone decide, never the time, so that a run is reproducible.
+    """
+    settings = parts.recipe.metrics
+    last = parts.plan.updates
+    row = updates_per_row(settings, last)
+    every = -(-settings.distributions_every // row) * row
+    evaluation = parts.period(parts.recipe.eval.every, parts.recipe.eval.warmup)
+    return lambda update: update == 1 or update % every == 0 or update == last or evaluation.fires(update)
+
+
+def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:
+    """About how much memory one rollout takes."""
+    lead = (recipe.n_steps, recipe.n_envs)
+    obs, action = jax.eval_shape(lambda: (zero_obs(spaces, lead), zero_action(spaces.action, lead)))
+
+    def size(tree: Any) -> int:
+        return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+    return 2 * size(obs) + size(action) + 20 * math.prod(lead)  # obs and successor, action, scalars
+
+
+def check_memory(recipe: Recipe, spaces: Spaces) -> None:
+    """UserError if a rollout does not fit into memory."""
+    needed = rollout_bytes(recipe, spaces)
+    free = _free_memory()
+    if free is not None and needed > free:
+        fits = max(1, int(recipe.n_steps * free / needed / 2))
+        raise UserError(
+            f"a rollout of {recipe.n_envs} envs x {recipe.n_steps} steps takes {needed / 2**30:.1f} GiB and "
+            f"{free / 2**30:.1f} GiB are free: try n_steps={fits} or fewer envs"
+        )
+
+
+def _free_memory() -> int | None:
+    """Bytes available without swapping; None where /proc/meminfo does not tell."""
+    try:
+        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(facts["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None

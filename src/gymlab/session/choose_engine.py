@@ -1,4 +1,4 @@
-"""Which engine steps the envs of a recipe, in training and in evaluation, and why."""
+"""Chooses the engine that steps the envs of a recipe, in training and in evaluation, with the reason."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
 
 
 def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
-    """The engine class for Atari pictures where it is asked for, or fits and nothing speaks against it."""
+    """The native Atari engine class, if requested, or if it fits and the choice is automatic."""
     from gymlab.envs.engines.ale import AleEngine, cannot
 
-    wanted = recipe.engine == "ale" or (recipe.engine == "auto" and recipe.vectorization == "auto")
-    if not wanted or (recipe.engine == "auto" and (factory is not None or cannot(recipe.env))):
+    eligible = recipe.engine == "ale" or (recipe.engine == "auto" and recipe.vectorization == "auto")
+    if not eligible or (recipe.engine == "auto" and (factory is not None or cannot(recipe.env))):
         return None
     if factory is not None:
         raise UserError("engine: ale cannot run this recipe (the env is a Python object): use engine: auto")
@@ -54,7 +54,7 @@ def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
 
 
 def _envpool(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, str]:
-    """The engine over EnvPool. Only where it is asked for: its episodes are not those of Gymnasium's seeds."""
+    """The EnvPool engine, only on request: its seeds give other episodes than Gymnasium's."""
     from gymlab.envs.engines.envpool import EnvPoolEngine
 
     blocked = "the env is a Python object" if factory is not None else ""
@@ -100,15 +100,15 @@ def _vectorization(recipe: Recipe, factory: Factory | None) -> tuple[str, str]:
 
 
 def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine | NumpyEngine]:
-    """Engines that play evaluation episodes; equal ones where an env has a NumPy twin, only sooner."""
+    """Makes engines for evaluation episodes; an env with an equivalent in NumPy uses it, as it is faster."""
     settings = evaluation_settings(recipe.env)
-    twin = cache(lambda: find_numpy_twin(settings))  # looked for when there is something to evaluate
+    numpy_env = cache(lambda: find_numpy_twin(settings))  # found at the first evaluation
 
     def make(n_envs: int, seed: int) -> GymnasiumEngine | NumpyEngine:
         if factory is not None:
-            raise UserError("an env given as a Python object cannot be evaluated on the side: give its id or its class")
+            raise UserError("an env object cannot be evaluated: pass the env's id or its class")
         import_all(recipe.imports)
-        found = twin()
+        found = numpy_env()
         if found is not None:
             return NumpyEngine(found[0], settings, found[1], n_envs, seed)
         return GymnasiumEngine(settings, n_envs, seed, evaluation=True)
@@ -117,7 +117,7 @@ def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int
 
 
 def env_description(settings: EnvSettings, stacks: WrapperStacks, limit: int) -> dict[str, Any]:
-    """The resolved env stacks of training and evaluation, for the manifest."""
+    """The resolved wrapper stacks of training and evaluation, for the manifest."""
     facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
     evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}
     return {"id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit, **facts}

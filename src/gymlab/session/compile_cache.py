@@ -1,4 +1,4 @@
-"""What was compiled for one run, kept for the next of its shape: neither traced nor compiled again."""
+"""CompileCache: the compiled parts of a run, reused for the next one of the same shape in this process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gymlab.training.evaluation import Evaluator
 from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.trainer_host import HostTrainer
 
-# Blocks that compiled code knows nothing of. Scheduled values enter it as numbers; all else is compiled in.
-_BESIDE = {"name", "budget", "stop", "eval", "checkpoints", "video", "alerts", "features"}
+# Blocks of a recipe that compiled code does not depend on. Schedules enter it as numbers; all else is compiled in.
+_NOT_COMPILED = {"name", "budget", "stop", "eval", "checkpoints", "video", "alerts", "features"}
 
-MOST = 8  # shapes at a time: compiled code takes memory
+MOST_SHAPES = 8  # compiled code takes memory
 
 
-class Compiled(NamedTuple):
+class CompiledParts(NamedTuple):
     """The parts of a run that hold compiled code."""
 
     agent: Agent
@@ -26,26 +26,26 @@ class Compiled(NamedTuple):
     evaluator: Evaluator
 
 
-class Kept:
-    """Compiled parts by the shape of their recipe, for a process that trains one run after another."""
+class CompileCache:
+    """Compiled parts by `compile_key`, for a process that trains one run after another; drops the oldest."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, Compiled] = {}
+        self._parts: dict[str, CompiledParts] = {}
 
-    def find(self, recipe: Recipe) -> Compiled | None:
-        return self._parts.get(shape_of(recipe))
+    def get(self, recipe: Recipe) -> CompiledParts | None:
+        return self._parts.get(compile_key(recipe))
 
-    def keep(self, recipe: Recipe, compiled: Compiled) -> None:
-        self._parts[shape_of(recipe)] = compiled
-        while len(self._parts) > MOST:
+    def put(self, recipe: Recipe, compiled: CompiledParts) -> None:
+        self._parts[compile_key(recipe)] = compiled
+        while len(self._parts) > MOST_SHAPES:
             del self._parts[next(iter(self._parts))]
 
 
-def shape_of(recipe: Recipe) -> str:
-    """Equal for recipes that one compiled program serves: those that differ in numbers alone, or in seeds."""
-    fields = recipe.model_dump(exclude=_BESIDE)
-    chosen = recipe.algorithm.settings
-    values = {name: getattr(chosen, name) for name in type(chosen).model_fields}
-    # Whether there is a limit (`target_kl`) is compiled in; how high it is, is not.
+def compile_key(recipe: Recipe) -> str:
+    """Equal for recipes that one compiled program serves: those that differ only in numbers or seeds."""
+    fields = recipe.model_dump(exclude=_NOT_COMPILED)
+    settings = recipe.algorithm.settings
+    values = {name: getattr(settings, name) for name in type(settings).model_fields}
+    # Whether there is a limit (`target_kl`) is compiled in, its value is not.
     fields["algorithm"]["settings"] = {n: "a number" if isinstance(v, Schedule) else v for n, v in values.items()}
     return json.dumps(fields, sort_keys=True, default=repr)

@@ -1,4 +1,4 @@
-"""The features that judge a policy and act on the verdict: evaluation, best checkpoints, stopping."""
+"""The features of a run that evaluate its policy and act on the score: evaluation, best checkpoints, stopping."""
 
 from __future__ import annotations
 
@@ -8,71 +8,72 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from gymlab.features.checkpoint import Checkpoint
-from gymlab.features.evaluate_async import EvaluateAside, Goal
-from gymlab.features.evaluate_sync import Evaluate
-from gymlab.features.stop import Limits, Stop
+from gymlab.features.evaluate_async import EvaluateAsync, EvaluationGoal
+from gymlab.features.evaluate_sync import EvaluateSync
+from gymlab.features.stop import Stop, StopLimits
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.checkpoints import promote
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.platform import usable_cores
 from gymlab.session.build import Parts
-from gymlab.session.evaluator.client import NICE, ExaminerProcess
-from gymlab.session.evaluator.parts import blank_policy
+from gymlab.session.evaluator.client import NICE, EvaluatorProcess
+from gymlab.session.evaluator.scorer import policy_template
 from gymlab.training.events import Feature
 from gymlab.training.state import TrainState
 from gymlab.training.trainer_compiled import CompiledTrainer
 
-ASYNC_FROM = 500_000  # env_steps of budget: below, a run is over before a second process has helped
+ASYNC_FROM = 500_000  # env_steps of budget: shorter runs end before a second process has started
 
 
-def evaluates_aside(recipe: Recipe) -> bool:
-    """Whether evaluation has a process of its own. Decided by the recipe alone: it moves where a run stops."""
+def evaluates_async(recipe: Recipe) -> bool:
+    """Whether evaluation has its own process. Depends on the recipe alone, as it affects where a run stops."""
     if recipe.eval.mode != "auto":
         return recipe.eval.mode == "async"
     budget = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
     return budget >= ASYNC_FROM
 
 
-def sharing(recipe: Recipe) -> dict[str, Any]:
-    """How trainer and evaluator share the machine, for the manifest: every core is for both, the trainer goes first.
+def core_sharing(recipe: Recipe) -> dict[str, Any]:
+    """How trainer and evaluator share the cores, for the manifest: both use all, the trainer has precedence.
 
-    Measured on two cores: docs/evaluation.md. With fewer cores than the trainer its sums would be rounded differently.
+    Measured on two cores: docs/evaluation.md. With fewer cores the evaluator would round its sums differently.
     """
     cores = usable_cores()
-    aside = {"evaluator_cores": cores, "pinned": False, "nice": NICE} if evaluates_aside(recipe) else {}
-    return {"mode": "async" if aside else "sync", "trainer_cores": cores, **aside}
+    evaluator = {"evaluator_cores": cores, "pinned": False, "nice": NICE} if evaluates_async(recipe) else {}
+    return {"mode": "async" if evaluator else "sync", "trainer_cores": cores, **evaluator}
 
 
-def goal_of(recipe: Recipe) -> float | None:
-    """The mean return a run is after; None where none is known."""
+def target_return(recipe: Recipe) -> float | None:
+    """The mean return at which a run stops; None if there is none."""
     return recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
 
 
 @contextmanager
-def judging(
+def evaluation_features(
     parts: Parts, state: TrainState, paths: RunPaths, cores: tuple[int, ...] | None = None
 ) -> Iterator[list[Feature]]:
-    """The judging features of a run that begins with `state`; leaving ends what they started.
+    """The features of a run that starts with `state`; on exit their threads and processes end.
 
-    `cores`: for evaluation, if not all of ours.
+    `cores`: for the evaluation process, if not all of this process's.
     """
     recipe = parts.recipe
-    stop = parts.recipe.stop
-    seed = parts.recipe.eval.seed
-    wanted = None if parts.full_budget else goal_of(recipe)
+    stop = recipe.stop
+    seed = recipe.eval.seed
+    target = None if parts.full_budget else target_return(recipe)
     period = parts.period(recipe.eval.every, recipe.eval.warmup)
     last = parts.plan.updates
-    with ExitStack() as leaving:
+    with ExitStack() as stack:
         evaluate: Feature
-        aside = evaluates_aside(recipe)
-        goal = Goal(wanted if aside and stop.confirm else None, stop.solved_by)
-        shared = parts.examiners
-        here = (blank_policy(parts.agent, recipe.n_envs), parts.evaluate) if aside or shared else None
-        desk = None if shared is None or here is None else shared.desk(recipe, goal, here)
-        if aside:
-            assert here is not None
-            evaluate = EvaluateAside(
-                desk or leaving.enter_context(ExaminerProcess(recipe, goal, here, cores)),
+        in_process = not evaluates_async(recipe)
+        goal = EvaluationGoal(None if in_process or not stop.confirm else target, stop.solved_by)
+        pool = parts.evaluator_pool
+        needs_worker = pool is not None or not in_process
+        fallback = (policy_template(parts.agent, recipe.n_envs), parts.evaluate) if needs_worker else None
+        pooled = None if pool is None or fallback is None else pool.evaluator(recipe, goal, fallback)
+        if not in_process:
+            assert fallback is not None
+            evaluate = EvaluateAsync(
+                pooled or stack.enter_context(EvaluatorProcess(recipe, goal, fallback, cores)),
                 period,
                 goal,
                 seed=seed,
@@ -81,10 +82,10 @@ def judging(
                 from_return=_from_return(recipe),
             )
         else:
-            run = parts.evaluate if desk is None else desk.evaluate
-            if desk is None and isinstance(parts.program, CompiledTrainer):
-                leaving.callback(_preparing(parts, parts.program, state).join)
-            evaluate = Evaluate(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
+            run = parts.evaluate if pooled is None else pooled.evaluate
+            if pooled is None and isinstance(parts.program, CompiledTrainer):
+                stack.callback(_start_compiling(parts, parts.program, state).join)
+            evaluate = EvaluateSync(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
             evaluate,
             Checkpoint(
@@ -92,47 +93,47 @@ def judging(
                 stop.solved_by,
                 promote=lambda env_steps: promote(paths, env_steps),
             ),
-            Stop(_limits(recipe, wanted, full_budget=parts.full_budget)),
+            Stop(_stop_limits(recipe, target, full_budget=parts.full_budget)),
         ]
 
 
-def _preparing(parts: Parts, program: CompiledTrainer, state: TrainState) -> threading.Thread:
-    """Compiles what evaluation needs while the updates are compiled and the first ones made, both without Python.
+def _start_compiling(parts: Parts, program: CompiledTrainer, state: TrainState) -> threading.Thread:
+    """A thread that compiles evaluation while the updates are compiled and first run, which need no Python.
 
-    What only the last evaluation needs waits for the updates: they want every core until they are compiled.
+    What only the final evaluation needs is compiled after the updates, whose compilation uses every core.
     """
     settings = parts.recipe.eval
     policy = parts.agent.policy(state)
     obs = state.groups[0].obs
 
     def prepare() -> None:
-        with suppress(Exception):  # what is wrong is told where it matters: by the evaluation
+        with suppress(Exception):  # any error of env code or JAX is raised again by the evaluation itself
             parts.evaluator.prepare(policy, obs, settings.episodes, settings.max_envs)
             program.wait_compiled()
             parts.evaluator.prepare(policy, obs, settings.final_episodes, settings.max_envs)
 
-    thread = threading.Thread(target=prepare, name="evaluation is prepared")
+    thread = threading.Thread(target=prepare, name="compile evaluation")
     thread.start()
     return thread
 
 
-def _limits(recipe: Recipe, wanted: float | None, *, full_budget: bool) -> Limits:
+def _stop_limits(recipe: Recipe, target: float | None, *, full_budget: bool) -> StopLimits:
     stop = recipe.stop
     if full_budget:
-        return Limits(solved_by=stop.solved_by)
-    given = {"plateau": stop.plateau, "seconds": stop.seconds}
-    return Limits(
-        eval_return=wanted,
+        return StopLimits(solved_by=stop.solved_by)
+    optional = {"plateau": stop.plateau, "seconds": stop.seconds}
+    return StopLimits(
+        eval_return=target,
         train_return=stop.train_return,
         solved_by=stop.solved_by,
         confirm=stop.confirm,
         plateau_delta=stop.plateau_delta,
-        **{name: float(value) for name, value in given.items() if value is not None},
+        **{name: float(value) for name, value in optional.items() if value is not None},
     )
 
 
 def _from_return(recipe: Recipe) -> float | None:
-    """The training return from which evaluation is worth its time; a share of the way from the far side of zero."""
-    goal = goal_of(recipe)
+    """The training return at which evaluation begins: `eval.start_at` of the way from goal - |goal| to the goal."""
+    goal = target_return(recipe)
     share = recipe.eval.start_at
     return None if goal is None or share is None else goal - (1 - share) * abs(goal)

@@ -1,4 +1,4 @@
-"""What a run that fails says and leaves behind, and making its bad update again to see whether it repeats."""
+"""Failures of a run: their message and fault bundle, and replaying the bad update to see whether it repeats."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from gymlab.training.trainer_compiled import CompiledTrainer
 
 
 @contextmanager
-def failure_told(parts: Parts, paths: RunPaths) -> Iterator[None]:
-    """A fault inside says what is left of the run and what to do; one of numbers leaves a bundle to look at."""
+def describe_failures(parts: Parts, paths: RunPaths) -> Iterator[None]:
+    """Add the last checkpoint and advice to the message of a RunError; a numerical fault also writes a bundle."""
     try:
         yield
     except RunError as error:
         last = read_index(paths).get("last")
-        kept = f"last good checkpoint: {'none' if last is None else f'{last} env_steps'}"
+        checkpoint = f"last good checkpoint: {'none' if last is None else f'{last} env_steps'}"
         if isinstance(error, NumericalFault):
             lines = [
                 f"{error}",
-                f"{kept}; {_leave_bundle(error, parts, paths)}",
+                f"{checkpoint}; {_write_bundle(error, parts, paths)}",
                 f"try: {'; '.join(advice(error.findings, parts, error.bad.hp))}",
-                f"look closer: gymlab diagnose {paths.run_id}; go on: gymlab resume {paths.run_id} key=value",
+                f"details: gymlab diagnose {paths.run_id}; continue: gymlab resume {paths.run_id} key=value",
             ]
         else:
-            lines = [f"{error}", f"{kept}; go on from there: gymlab resume {paths.run_id}"]
+            lines = [f"{error}", f"{checkpoint}; continue from there: gymlab resume {paths.run_id}"]
         error.args = ("\n".join(lines),)
         raise
 
 
-def sound_tensors(tensors: Tensors) -> Tensors:
-    """The tensors of a checkpoint, none of them with a NaN; what envs and wrappers keep in theirs is their own."""
+def require_no_nan(tensors: Tensors) -> Tensors:
+    """Return the tensors of a checkpoint, or raise RunError if one has a NaN; those of envs and wrappers may."""
     for name, tensor in tensors.items():
         foreign = "/env/" in name or "/transforms/" in name
         if tensor.dtype.kind == "f" and not foreign and np.isnan(tensor).any():
@@ -57,13 +57,13 @@ def sound_tensors(tensors: Tensors) -> Tensors:
     return tensors
 
 
-def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
+def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     bad = fault.bad
     rollout = to_tensors(bad.rollouts)
     state = to_tensors(bad.state)
     before = parts.agent.policy(bad.state)
     after = parts.agent.policy(bad.after)
-    looked_at = to_tensors({"rollout": bad.rollouts, "before": before, "after": after})
+    tensors = to_tensors({"rollout": bad.rollouts, "before": before, "after": after})
     report = {
         "env_steps": bad.env_steps,
         "vec_steps": bad.vec_steps,
@@ -73,7 +73,7 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
         "findings": [finding._asdict() | {"text": str(finding)} for finding in fault.findings],
         "advice": advice(fault.findings, parts, bad.hp),
         "hp": {name: float(value) for name, value in bad.hp.items()},
-        "tensors": statistics(looked_at),
+        "tensors": statistics(tensors),
     }
     try:
         path = write_bundle(
@@ -90,7 +90,7 @@ def _leave_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
 
 
 def advice(findings: list[NonfiniteTensor], parts: Parts, hp: Mapping[str, Any]) -> list[str]:
-    """What to change, by where the numbers first went bad."""
+    """What to change, by the tensor that first had a NaN or infinity."""
     recipe = parts.recipe
     if not findings:
         return ["gymlab diagnose --replay", "another machine"]
@@ -117,31 +117,34 @@ def _own_code(recipe: Recipe) -> list[str]:
 
 
 class Replay(NamedTuple):
-    """A bad update made twice more."""
+    """The outcome of replaying a bad update twice."""
 
     deterministic: bool
-    told: str
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"deterministic": self.deterministic, "told": self.message}
 
 
 def replay(bundle: Bundle) -> Replay:
-    """Make a bundle's update twice, from the state before it, and compare every bit of what comes out."""
+    """Run a bundle's update twice, from the state before it, and compare every bit of the results."""
     report = bundle.report
     parts = build(read_run_recipe(bundle.recipe), report["seed"])
     try:
         state = from_tensors(parts.program.start(report["seed"]), bundle.state())
-        first, second = (_again(parts, state, bundle) for _ in range(2))
+        first, second = (_run_update(parts, state, bundle) for _ in range(2))
     finally:
         parts.program.close()
     if not (first.pop("fault").any() and second.pop("fault").any()):
         return Replay(False, "not reproducible: the update is sound now. Suspect hardware or nondeterminism")
-    differ = [name for name in first if first[name].tobytes() != second[name].tobytes()]
-    if differ:
-        return Replay(False, f"not reproducible: {differ[0]} differs. Suspect hardware or nondeterminism")
+    different = [name for name in first if first[name].tobytes() != second[name].tobytes()]
+    if different:
+        return Replay(False, f"not reproducible: {different[0]} differs. Suspect hardware or nondeterminism")
     return Replay(True, "deterministic: the same numbers go bad again, so it is the settings, the env or the code")
 
 
-def _again(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
-    """Everything the update gives. Compiled envs are stepped again, others' rollout is the bundle's."""
+def _run_update(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
+    """All results of the update. Compiled envs are stepped again; for others the rollout is the bundle's."""
     update = np.uint32(bundle.report["update"] - 1)
     hp = {name: np.float32(value) for name, value in bundle.report["hp"].items()}
     if isinstance(parts.program, CompiledTrainer):
@@ -149,13 +152,13 @@ def _again(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
     else:
         rollouts = (_rollout(parts, bundle.rollout()),)
         state = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in state.groups))
-    learnt: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
-    fault = learnt.fault | ~parts.agent.sound(learnt.state)
-    return to_tensors({"rollout": rollouts, "state": learnt.state, "metrics": learnt.metrics, "fault": fault})
+    result: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
+    fault = result.fault | ~parts.agent.sound(result.state)
+    return to_tensors({"rollout": rollouts, "state": result.state, "metrics": result.metrics, "fault": fault})
 
 
 def _rollout(parts: Parts, tensors: Tensors) -> Rollout:
-    """The bundle's rollout, its trees in the shape that the spaces and the algorithm give them."""
+    """The bundle's rollout as a tree, in the structure that follows from the spaces and the algorithm."""
     obs = zero_obs(parts.spaces, ())
     carry = parts.agent.algorithm.initial_carry(parts.recipe.n_envs)
 

@@ -1,4 +1,4 @@
-"""How JAX is set up in a gymlab process: synchronous on the CPU, with a compilation cache that outlives it."""
+"""Sets JAX up in a gymlab process: synchronous CPU dispatch, a persistent compilation cache, threads and device."""
 
 from __future__ import annotations
 
@@ -7,106 +7,115 @@ import logging
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import UserError
 from gymlab.runs.files import atomic
 
+if TYPE_CHECKING:
+    from gymlab.recipes.schema import Recipe
+
 log = logging.getLogger(__name__)
 _LEVEL = "xla_backend_optimization_level"
+# Up to these sizes one thread is faster than two, and gives the same bits.
+_TINY_UNITS = 64
+_TINY_BATCH = 256
+_TINY_ROLLOUT = 4096
 
 
 def set_up_jax(cache: Path) -> None:
-    """Call before the first computation; calling it again changes nothing."""
+    """Call before the first computation; further calls change nothing."""
     import jax
 
-    _compile_quickly()
-    # A host loop waits for every action anyway: handing work to another thread only costs time.
+    _lower_optimization_level()
+    # A host loop waits for every action anyway: dispatching to another thread only costs time.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax.config.update("jax_compilation_cache_dir", str(cache / f"xla-{_machine()}"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    _keep_cache_whole()
-    _write_cache_aside()
+    _write_cache_atomically()
+    _write_cache_in_background()
 
 
-def _compile_quickly() -> None:
-    """LLVM's first level instead of its third: a sixth less to compile, and programs as fast, on a GPU too.
+def _lower_optimization_level() -> None:
+    """LLVM -O1 instead of -O3: compiles a sixth faster, and programs are as fast, on a GPU too.
 
-    It rounds otherwise, so that it must not change within a run: a run's fingerprint holds XLA_FLAGS.
+    It rounds differently, so that it must not change within a run: a run's fingerprint holds XLA_FLAGS.
     """
     from jax._src.xla_bridge import backends_are_initialized
 
     flags = os.environ.get("XLA_FLAGS", "")
-    if _LEVEL not in flags and not backends_are_initialized():  # later it would no longer be read
+    if _LEVEL not in flags and not backends_are_initialized():  # else it is no longer read
         os.environ["XLA_FLAGS"] = f"{flags} --{_LEVEL}=1".strip()
 
 
-def _keep_cache_whole() -> None:
-    """JAX writes cache entries in place and never again: one cut short by a kill would warn, and be compiled anew, at
-    every start from then on. Ours appear whole or not at all.
+def _write_cache_atomically() -> None:
+    """Write entries of JAX's compilation cache with a rename.
+
+    JAX writes them in place and never replaces them: one truncated by a kill would cause a warning and a compilation at
+    every later start.
     """
-    from jax._src.lru_cache import LRUCache  # there is no public way; the constraints file holds the version
+    from jax._src.lru_cache import LRUCache  # no public API; the constraints file pins the version
 
     def put(cache: Any, key: str, value: bytes) -> None:
         path = Path(cache.path) / f"{key}-cache"
         if not path.exists():
-            with atomic(path) as file:  # no `write_bytes`: other threads must not get their turn inside JAX
+            with atomic(path) as file:  # not `write_bytes`, which releases the cooperative lock
                 file.write(value)
 
     LRUCache.put = put  # type: ignore[method-assign,assignment]
 
 
-def _write_cache_aside() -> None:
-    """JAX hands a compiled program over once it is in the cache, a quarter of a second later for a whole run's.
+def _write_cache_in_background() -> None:
+    """Write cache entries in a thread, while the program already runs; the process waits for it before it exits.
 
-    Ours is written while it already runs; a process ends when all are.
+    JAX returns a compiled program only after writing it, which takes 0.25 s for that of a run.
     """
     from jax._src import compilation_cache
 
     write = compilation_cache.put_executable_and_time
-    if hasattr(write, "aside"):
+    if hasattr(write, "in_background"):
         return
 
     def put(*arguments: Any) -> None:
-        def told() -> None:
+        def write_or_warn() -> None:
             try:
                 write(*arguments)
-            except Exception as error:  # to compile it again some day is no reason to end a run
-                log.warning("a compiled program could not be kept in the cache: %s", error)
+            except Exception as error:  # whatever JAX raises: without the cache a run only compiles again
+                log.warning("a compiled program could not be written to the cache: %s", error)
 
-        threading.Thread(target=told, name="compiled program is kept").start()
+        threading.Thread(target=write_or_warn, name="compilation cache").start()
 
-    put.aside = True  # type: ignore[attr-defined]
+    put.in_background = True  # type: ignore[attr-defined]
     compilation_cache.put_executable_and_time = put  # type: ignore[assignment]
 
 
-def choose_device(wanted: str, *, host_engine: bool, small: bool) -> tuple[str, str]:
-    """Which device the maths runs on ('cpu' or 'gpu') and why; makes it JAX's default."""
+def choose_device(requested: str, *, host_engine: bool, small: bool) -> tuple[str, str]:
+    """The device to compute on ('cpu' or 'gpu') and why; makes it JAX's default."""
     import jax
 
     try:
         gpus = jax.devices("gpu")
     except RuntimeError:
         gpus = []
-    if wanted == "gpu" and not gpus:
+    if requested == "gpu" and not gpus:
         raise UserError("device: gpu was asked for but JAX sees none: install gymlab[cuda], or use device: cpu")
-    if wanted == "cpu" or not gpus:
+    if requested == "cpu" or not gpus:
         name = "cpu"
-        why = "asked for" if wanted == "cpu" else "no GPU found"
-    elif wanted == "auto" and host_engine and small:
+        why = "asked for" if requested == "cpu" else "no GPU found"
+    elif requested == "auto" and host_engine and small:
         name = "cpu"
         why = "a small network with host envs is faster there"
     else:
         name = "gpu"
-        why = "asked for" if wanted == "gpu" else "found one"
+        why = "asked for" if requested == "gpu" else "found one"
     jax.config.update("jax_default_device", (gpus if name == "gpu" else jax.devices("cpu"))[0])
     return name, why
 
 
-def beside_gpu() -> Any:
-    """The CPU as a device, where there is a GPU too; None where everything runs on the CPU, or nothing may."""
+def cpu_beside_gpu() -> Any:
+    """The CPU device of a machine with a GPU; None if the CPU is the default or disabled."""
     import jax
 
     try:
@@ -115,8 +124,39 @@ def beside_gpu() -> Any:
         return None
 
 
+def use_threads(recipe: Recipe) -> None:
+    """One XLA thread for a tiny run, in this process and its children; call before the first computation.
+
+    Distributing little work over threads only costs time. Compiling still uses all cores.
+    """
+    if is_tiny(recipe):
+        os.environ.setdefault("PJRT_NPROC", "1")
+
+
+def is_tiny(recipe: Recipe) -> bool:
+    """Whether one thread is faster, with equal bits (tests/session/test_jax_setup.py)."""
+    from gymlab.algorithms.a2c import A2CSettings
+    from gymlab.algorithms.ppo import PPOSettings
+    from gymlab.envs.ports.registry import PORTS
+    from gymlab.envs.registry import resolve_id
+
+    settings = recipe.algorithm.settings
+    policy = recipe.policy
+    rollout = recipe.n_envs * recipe.n_steps
+    batch = settings.minibatch_size(rollout) if isinstance(settings, PPOSettings) else rollout
+    return (
+        isinstance(settings, PPOSettings | A2CSettings)
+        and policy.encoder is None
+        and max((*policy.hidden, *(policy.value_hidden or ())), default=0) <= _TINY_UNITS
+        and batch <= _TINY_BATCH
+        and rollout <= _TINY_ROLLOUT
+        and not recipe.env.wrappers
+        and resolve_id(recipe.env.id).id in PORTS
+    )
+
+
 def _machine() -> str:
-    """A cache made for one kind of CPU must not be read on another."""
+    """A hash of the CPU model: code compiled for one must not run on another."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         facts = "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))

@@ -1,4 +1,4 @@
-"""What this machine offers gymlab, and what is wrong with it."""
+"""Checks of this machine for `gymlab doctor`: versions, devices, extras, codecs, folders, and their problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gymlab.runs import platform
 from gymlab.runs.manifest import versions
 from gymlab.runs.redact import redact
 
-# What an extra brings, by the name it is imported by. Any one of the names will do.
+# The modules of each extra; any one of them is enough.
 EXTRAS = {
     "render": ("pygame",),
     "atari": ("ale_py",),
@@ -60,8 +60,8 @@ _DEVICES = (
 )
 
 
-class Problem(NamedTuple):
-    """Something to put right; without what is `essential` no run can be trusted to start."""
+class MachineProblem(NamedTuple):
+    """Something to fix; with an `essential` problem runs may not start."""
 
     level: Literal["essential", "advice"]
     what: str
@@ -69,8 +69,8 @@ class Problem(NamedTuple):
 
 
 def examine() -> dict[str, Any]:
-    """Everything `gymlab doctor` tells. `problems` is a list, `ok` is False if one of them is essential."""
-    problems: list[Problem] = []
+    """Everything `gymlab doctor` prints. `problems` is a list, `ok` is False if one of them is essential."""
+    problems: list[MachineProblem] = []
     facts: dict[str, Any] = {
         "versions": versions(),
         "machine": _machine(),
@@ -82,9 +82,11 @@ def examine() -> dict[str, Any]:
     }
     missing = [name for name in CORE if not _installed(name)]
     if missing:
-        problems.append(Problem("essential", f"not installed: {', '.join(missing)}", "pip install gymlab"))
+        problems.append(MachineProblem("essential", f"not installed: {', '.join(missing)}", "pip install gymlab"))
     if not facts["codecs"]["h264"]:
-        problems.append(Problem("advice", "no video encoder: runs record no clips", "pip install 'gymlab[video]'"))
+        problems.append(
+            MachineProblem("advice", "no video encoder: runs record no clips", "pip install 'gymlab[video]'")
+        )
     facts["problems"] = [problem._asdict() for problem in problems]
     facts["ok"] = all(problem.level != "essential" for problem in problems)
     return facts
@@ -93,7 +95,7 @@ def examine() -> dict[str, Any]:
 def _installed(module: str) -> bool:
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(module)
-        return spec is not None and spec.origin is not None  # a mere folder of that name is no package
+        return spec is not None and spec.origin is not None  # a folder of that name is not a package
     return False
 
 
@@ -114,8 +116,8 @@ def _machine() -> dict[str, Any]:
 _MEMORY = {"total": "MemTotal", "free": "MemAvailable"}
 
 
-def _devices(problems: list[Problem]) -> list[dict[str, Any]]:
-    """Asked in a process of its own: a broken driver may hang or crash."""
+def _devices(problems: list[MachineProblem]) -> list[dict[str, Any]]:
+    """JAX's devices, queried in a child process, as a broken driver may hang or crash."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-W", "ignore", "-c", _DEVICES],
@@ -127,13 +129,15 @@ def _devices(problems: list[Problem]) -> list[dict[str, Any]]:
         )
         devices: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
+        message = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
         fix = "pip install --force-reinstall jax jaxlib, or JAX_PLATFORMS=cpu where a GPU driver is broken"
-        problems.append(Problem("essential", f"JAX does not start: {redact(' '.join(told))}", fix))
+        problems.append(MachineProblem("essential", f"JAX does not start: {redact(' '.join(message))}", fix))
         return []
     gpu_here = shutil.which("nvidia-smi") is not None and not any(d["platform"] == "gpu" for d in devices)
     if gpu_here and os.environ.get("JAX_PLATFORMS", "") in ("", "cuda", "gpu"):
-        problems.append(Problem("advice", "there is an NVIDIA GPU that JAX does not see", "pip install 'gymlab[cuda]'"))
+        problems.append(
+            MachineProblem("advice", "there is an NVIDIA GPU that JAX does not see", "pip install 'gymlab[cuda]'")
+        )
     return devices
 
 
@@ -149,36 +153,38 @@ def _codecs() -> dict[str, Any]:
     return {"av": av, "ffmpeg": ffmpeg, "h264": h264 or ffmpeg is not None}
 
 
-def _folders(problems: list[Problem]) -> dict[str, Any]:
+def _folders(problems: list[MachineProblem]) -> dict[str, Any]:
     from gymlab.recipes.project_settings import cache_folder, runs_folder
 
     try:
         runs = runs_folder()
         cache = cache_folder()
     except GymlabError as error:
-        problems.append(Problem("essential", str(error), "correct the file, or remove it"))
+        problems.append(MachineProblem("essential", str(error), "correct the file, or remove it"))
         return {"runs": None, "cache": None}
     return {"runs": _runs(runs, problems), "cache": _cache(cache, problems)}
 
 
-def _runs(folder: Path, problems: list[Problem]) -> dict[str, Any]:
+def _runs(folder: Path, problems: list[MachineProblem]) -> dict[str, Any]:
     fault = _writing_fault(folder)
     if fault:
         fix = "choose another folder with $GYMLAB_RUNS or `runs` in gymlab.toml, on a local disk"
-        problems.append(Problem("essential", f"runs folder '{folder}' cannot be used: {fault}", fix))
+        problems.append(MachineProblem("essential", f"runs folder '{folder}' cannot be used: {fault}", fix))
     free = shutil.disk_usage(_existing(folder)).free
     if free < _LITTLE_DISK:
         level: Literal["essential", "advice"] = "essential" if free < _NO_DISK else "advice"
         fix = "remove runs with `gymlab runs rm RUN`, or move them with $GYMLAB_RUNS"
-        problems.append(Problem(level, f"only {free / 2**20:.0f} MiB are free for runs", fix))
+        problems.append(MachineProblem(level, f"only {free / 2**20:.0f} MiB are free for runs", fix))
     return {"folder": str(folder), "writable": not fault, "free_bytes": free}
 
 
-def _cache(folder: Path, problems: list[Problem]) -> dict[str, Any]:
+def _cache(folder: Path, problems: list[MachineProblem]) -> dict[str, Any]:
     fault = _writing_fault(folder)
     if fault:
         fix = "choose another folder with $GYMLAB_CACHE"
-        problems.append(Problem("advice", f"cache folder '{folder}' cannot be used ({fault}): runs start slower", fix))
+        problems.append(
+            MachineProblem("advice", f"cache folder '{folder}' cannot be used ({fault}): runs start slower", fix)
+        )
     used = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -187,7 +193,7 @@ def _cache(folder: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _writing_fault(folder: Path) -> str:
-    """Why a file cannot be written and locked there, or nothing. Makes no folder."""
+    """Why a file cannot be written and locked there, or ''. Creates no folder."""
     where = _existing(folder)
     if where != folder:
         return "" if where.is_dir() and os.access(where, os.W_OK) else f"'{where}' cannot be written"

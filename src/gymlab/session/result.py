@@ -1,4 +1,4 @@
-"""How a session ended: what is printed last, for people and for programs."""
+"""Result: how a session ended, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymlab.core.clock import Clock
 from gymlab.training.events import Control, Evaluated, Event, Feature
 
 
-class Latest(Feature):
+class LatestEvaluation(Feature):
     """Remembers the last evaluation."""
 
     name = "latest"
@@ -30,7 +30,7 @@ class Latest(Feature):
 
 @dataclass(frozen=True)
 class Result:
-    """What `--json` prints."""
+    """The outcome of a session, which `--json` prints."""
 
     run_id: str
     run_dir: Path
@@ -43,7 +43,7 @@ class Result:
     exit_code: int
 
     def summary(self) -> list[str]:
-        """What was reached and what to do next, for people."""
+        """Lines for people: the outcome and the next command."""
         clock = self.clock
         lines = [
             f"{self.status}: {self.stop_reason} after {clock.env_steps} env_steps "

@@ -1,7 +1,7 @@
 """Signals end a run cleanly: the first one after the current update and in bounded time, the second one at once.
 
-Python runs its handlers in the main thread between two instructions, so not while it compiles. Where the process is
-ours (`guard_process`), a thread that the operating system wakes up sees to both bounds.
+Python runs handlers in the main thread between two bytecodes, so not while JAX compiles. In a process that is ours to
+end (`guard_process`), a thread that reads the wakeup file descriptor enforces both time limits.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 GRACE_SECONDS = 8.0  # for a clean end; then the process ends without one
-WORDS_SECONDS = 1.5  # to say so: within ten seconds in all, one after a second signal
-HURRIED_SECONDS = 0.5
+CLEANUP_SECONDS = 1.5  # for the cleanups of a forced exit: within ten seconds in all
+HURRIED_SECONDS = 0.5  # the same after a second signal
 SAME_SECONDS = 0.1  # `timeout` and process managers send one signal twice
 _END = 0  # no signals have these numbers
-_AGAIN = 255
-_AGAIN_SECONDS = 0.01
+_RESEND = 255
+_RESEND_SECONDS = 0.01
 _COMPILED = ("numpy", "ml_dtypes", "jaxlib", "jax", "pydantic_core", "safetensors")
 
 _guards: list[Interrupts] = []  # signals belong to the process; at most one is active
@@ -41,23 +41,23 @@ _guards: list[Interrupts] = []  # signals belong to the process; at most one is 
 class Interrupted(SystemExit):
     """A signal came before training began. Exits with the signal's code."""
 
-    at_once = True  # struck in the middle of compiling, JAX does not survive the interpreter's tidying up
+    at_once = True  # exit without interpreter shutdown, which crashes while JAX compiles
 
 
 class Interrupts:
-    """Which signal came, if any, and what is to be done about it now."""
+    """The signal that was received, if any, and how to react to it now."""
 
     def __init__(self, *, ours: bool) -> None:
         self.received: int | None = None
-        self._ours = ours  # the whole process is ours to end
-        self._interrupt: Callable[[str], None] | None = None  # while there is something to end cleanly
+        self._ours = ours  # whether this process is ours to end
+        self._interrupt: Callable[[str], None] | None = None  # while a run can be ended cleanly
         self._holds = 0
-        self._counting = threading.Lock()
-        self._last_words: list[Callable[[str], None]] = []
+        self._holds_lock = threading.Lock()
+        self._cleanups: list[Callable[[str], None]] = []
 
     @property
     def exit_code(self) -> int:
-        """130 after SIGINT; 143 after SIGTERM, a closed terminal, or a stop asked for in another way."""
+        """130 after SIGINT; 143 after SIGTERM, a closed terminal, or another stop request."""
         return 130 if self.received == signal.SIGINT else 143
 
     @property
@@ -82,14 +82,14 @@ class Interrupts:
             raise Interrupted(self.exit_code)
 
     @contextmanager
-    def persistent(self, again: Callable[[], None]) -> Iterator[None]:
-        """`Interrupted` may strike in a finaliser or a callback, where it is lost: `again` then signals once more."""
+    def persistent(self, resend: Callable[[], None]) -> Iterator[None]:
+        """Call `resend` if `Interrupted` was raised in a finaliser or a callback, where Python ignores it."""
         before = sys.unraisablehook
 
         def hook(args: sys.UnraisableHookArgs) -> None:
             if isinstance(args.exc_value, Interrupted):
                 self.received = None
-                again()
+                resend()
             else:
                 before(args)
 
@@ -107,36 +107,37 @@ class Interrupts:
         try:
             yield
         finally:
-            self._interrupt = lambda _: None  # what is left to do is short
+            self._interrupt = lambda _: None  # what remains is short
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        with self._counting:  # runs that start together do so in threads
+        with self._holds_lock:  # vmapped runs start in threads
             self._holds += 1
         try:
             yield
         finally:
-            with self._counting:
+            with self._holds_lock:
                 self._holds -= 1
         if self.received is not None:
             self.act()
 
     @contextmanager
-    def last_words(self, say: Callable[[str], None]) -> Iterator[None]:
-        self._last_words.append(say)
+    def cleanup(self, callback: Callable[[str], None]) -> Iterator[None]:
+        """Within, `callback(reason)` is called when the process is ended by force."""
+        self._cleanups.append(callback)
         try:
             yield
         finally:
-            self._last_words.remove(say)
+            self._cleanups.remove(callback)
 
-    def speak(self, reason: str) -> None:
-        for say in reversed(self._last_words):
-            with suppress(Exception):
-                say(reason)
+    def clean_up(self, reason: str) -> None:
+        for callback in reversed(self._cleanups):
+            with suppress(Exception):  # whatever fails, the process ends and the other callbacks are called
+                callback(reason)
 
 
 class _Watcher(threading.Thread):
-    """Counts signals as they arrive, whatever the main thread is doing."""
+    """Counts signals as they arrive, also while the main thread compiles, and ends the process in time."""
 
     def __init__(self, interrupts: Interrupts, restore: Callable[[], None], grace: float) -> None:
         super().__init__(name="gymlab-signals", daemon=True)
@@ -149,32 +150,33 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         first = 0
         last = 0.0
-        echoes = 0
+        resent = 0
         while True:
             left = None if not first else max(0.0, last + self._grace - time.monotonic())
             if not select.select([self._inbox], [], [], left)[0]:
-                told = f"with its last checkpoint: a clean end would take longer than {self._grace:g} s"
-                self._end(first, told, WORDS_SECONDS)
+                how = f"with its last checkpoint: a clean end would take longer than {self._grace:g} s"
+                self._end(first, how, CLEANUP_SECONDS)
             for number in self._inbox.recv(64):
                 if number == _END:
                     return
-                if number == _AGAIN:
-                    time.sleep(_AGAIN_SECONDS)
-                    echoes += 1
+                if number == _RESEND:
+                    time.sleep(_RESEND_SECONDS)
+                    resent += 1
                     _signal_main_thread(first)
                 elif number not in HANDLED:
                     continue
-                elif echoes:
-                    echoes -= 1
+                elif resent:
+                    resent -= 1
                 elif not first:
-                    first, last = number, time.monotonic()
-                    _tell("stopping after this update; once more ends it at once")
+                    first = number
+                    last = time.monotonic()
+                    _print("stopping after this update; once more ends it at once")
                 elif time.monotonic() - last > SAME_SECONDS:
                     self._end(first, "with its last checkpoint: the second signal ends it at once", HURRIED_SECONDS)
 
-    def again(self) -> None:
-        """Send the first signal to the main thread once more: it was lost."""
-        self.outbox.send(bytes([_AGAIN]))
+    def resend(self) -> None:
+        """Send the first signal to the main thread again, as it was lost."""
+        self.outbox.send(bytes([_RESEND]))
 
     def stop(self) -> None:
         self.outbox.setblocking(True)
@@ -187,18 +189,18 @@ class _Watcher(threading.Thread):
         self._interrupts.received = number
         reason = f"{self._interrupts.reason}, {how}"
 
-        def speak() -> None:
+        def clean_up() -> None:
             self._restore()
-            self._interrupts.speak(reason)
+            self._interrupts.clean_up(reason)
 
-        speaker = threading.Thread(target=speak, daemon=True)  # a disk or a terminal that hangs must not hold us
-        speaker.start()
-        speaker.join(seconds)
+        thread = threading.Thread(target=clean_up, daemon=True)  # a disk or a terminal that hangs must not block us
+        thread.start()
+        thread.join(seconds)
         os._exit(self._interrupts.exit_code)
 
 
 def _half_imported() -> bool:
-    """Whether compiled libraries are being loaded: an exception through their first steps is a segmentation fault."""
+    """Whether a C extension is being imported: an exception during its initialisation causes a segmentation fault."""
     specs = [getattr(sys.modules.get(name), "__spec__", None) for name in _COMPILED]
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
@@ -206,11 +208,11 @@ def _half_imported() -> bool:
 def _signal_main_thread(number: int) -> None:
     if sys.platform == "win32":
         _thread.interrupt_main(number)
-    else:  # which also wakes it up
+    else:  # which also interrupts a system call
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
         if sys.stderr.isatty():
             os.write(sys.stderr.fileno(), f"\r\n{text}\r\n".encode())
@@ -218,9 +220,9 @@ def _tell(text: str) -> None:
 
 @contextmanager
 def guard_process(restore: Callable[[], None] = lambda: None) -> Iterator[Interrupts]:
-    """From here on signals end this process: before training by `Interrupted`, then as `watch_signals` says.
+    """Within, signals end this process: before training by raising `Interrupted`, then as `watch_signals` says.
 
-    `$GYMLAB_GRACE` sets the seconds a clean end may take; `restore` gives the terminal back when there is none.
+    `$GYMLAB_GRACE` sets the seconds a clean end may take; after that `restore` is called to reset the terminal.
     """
     interrupts = Interrupts(ours=True)
     if threading.current_thread() is not threading.main_thread():
@@ -231,7 +233,7 @@ def guard_process(restore: Callable[[], None] = lambda: None) -> Iterator[Interr
     wakeup = signal.set_wakeup_fd(watcher.outbox.fileno(), warn_on_full_buffer=False)
     _guards.append(interrupts)
     try:
-        with _handled(interrupts), interrupts.persistent(watcher.again):
+        with _handled(interrupts), interrupts.persistent(watcher.resend):
             yield interrupts
     finally:
         _guards.remove(interrupts)
@@ -241,7 +243,7 @@ def guard_process(restore: Callable[[], None] = lambda: None) -> Iterator[Interr
 
 @contextmanager
 def watch_signals(interrupt: Callable[[str], None]) -> Iterator[Interrupts]:
-    """Call `interrupt(reason)` on the first signal. Elsewhere than in the main thread signals are left alone."""
+    """Call `interrupt(reason)` on the first signal. Outside the main thread no handlers are installed."""
     ours = bool(_guards)
     interrupts = _guards[-1] if ours else Interrupts(ours=False)
     if threading.current_thread() is not threading.main_thread():
@@ -255,16 +257,16 @@ def watch_signals(interrupt: Callable[[str], None]) -> Iterator[Interrupts]:
 
 
 @contextmanager
-def opened(make: Callable[[], RunStore]) -> Iterator[RunStore]:
-    """The store of a run, left in order on every way out, also where the process ends without unwinding."""
+def open_store(make: Callable[[], RunStore]) -> Iterator[RunStore]:
+    """The store of a run, closed on every way out, also when the process is ended by force."""
     with ExitStack() as stack:
         if not _guards:
             yield stack.enter_context(make())
             return
         guard = _guards[-1]
-        with guard.held():  # a signal in between would leave a folder that nobody removes
+        with guard.held():  # a signal in between would leave an orphaned folder
             store = stack.enter_context(make())
-            stack.enter_context(guard.last_words(partial(_abandon, store)))
+            stack.enter_context(guard.cleanup(partial(_abandon, store)))
         yield store
 
 
@@ -272,13 +274,13 @@ def _abandon(store: RunStore, reason: str) -> None:
     if store.status.get("status") == "running":
         store.end("stopped", reason)
         return
-    with suppress(RunError):  # it is an older run: nothing was changed yet
+    with suppress(RunError):  # an older run, not changed yet
         store.discard()
 
 
 @contextmanager
 def _handled(interrupts: Interrupts) -> Iterator[None]:
-    # Who started us with SIGHUP ignored (nohup) wants the run to outlive the terminal.
+    # If SIGHUP is ignored (nohup), the run must outlive the terminal.
     numbers = [n for n in HANDLED if not (n not in (signal.SIGINT, signal.SIGTERM) and _ignored(n))]
     before = {number: signal.signal(number, interrupts.handle) for number in numbers}
     try:
@@ -293,11 +295,11 @@ def _ignored(number: int) -> bool:
 
 
 def _grace() -> float:
-    given = os.environ.get("GYMLAB_GRACE", "")
+    text = os.environ.get("GYMLAB_GRACE", "")
     try:
-        seconds = float(given) if given else GRACE_SECONDS
+        seconds = float(text) if text else GRACE_SECONDS
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < 1e6:
-        raise UserError(f"$GYMLAB_GRACE={given!r}: seconds a run may take to end after a signal, e.g. 8")
+        raise UserError(f"$GYMLAB_GRACE={text!r}: seconds a run may take to end after a signal, e.g. 8")
     return seconds

@@ -1,9 +1,9 @@
-"""Starting a run, and going on with one."""
+"""Starts a run (`train`) and continues one (`resume`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
+from gymlab.core.errors import RunError
 from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, read_run_recipe
 from gymlab.recipes.schema import Budget, Recipe, Steps
@@ -22,20 +23,21 @@ from gymlab.runs.metrics_db import copy_metrics
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 from gymlab.runs.store import RunStore
-from gymlab.session.build import Parts, build
-from gymlab.session.checkpoint_check import check_whole
-from gymlab.session.metric_schedule import updates_per_row
+from gymlab.session.build import Parts, build, updates_per_row
 from gymlab.session.result import Result
 from gymlab.session.session import Options, Session, Start
-from gymlab.session.signals import opened
+from gymlab.session.signals import open_store
 from gymlab.trackers.assemble import Trackers
 from gymlab.training.events import Feature
 from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
 from gymlab.training.state import TrainState
 
-_BESIDE_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")  # blocks of a recipe
-Announce = Callable[[Parts, list[str]], None]  # told once everything is ready, with the notes
-Make = Callable[..., Parts]  # (recipe, seed, horizon=None): `build`, or more than that
+# Blocks of a recipe that do not affect what is learnt.
+_NOT_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")
+# Entries of a checkpoint's info; `stateful` names the features with a state, to notice a missing one.
+_REQUIRED_INFO = ("recipe", "seed", "clock", "features", "stateful", "horizon", "fingerprint", "metrics")
+Announce = Callable[[Parts, list[str]], None]  # called once everything is ready, with the notes
+Make = Callable[..., Parts]  # (recipe, seed, horizon=None): `build` or a wrapper of it
 
 
 def train(
@@ -48,18 +50,18 @@ def train(
     init_from: tuple[RunPaths, str] | None = None,
     make: Make = build,
 ) -> Result:
-    """A new run, from nothing or from another run's policy. If it cannot start it leaves nothing behind.
+    """Train a new run, from scratch or from another run's policy. If it cannot start its folder is removed.
 
-    Where several runs share what they are made of, `make` makes their parts.
+    `make` builds the parts; executors pass one that shares compiled parts between runs.
     """
     parts = make(recipe, options.seed)
     try:
         notes = list(parts.notes)
         state = parts.program.start(options.seed, ahead=True)
-        check_room(runs_root, room_of(parts, state))
+        check_room(runs_root, required_space(parts, state))
         with (
             translate_disk_errors(),
-            opened(lambda: RunStore.create(runs_root, options.run_id, name=recipe.name)) as store,
+            open_store(lambda: RunStore.create(runs_root, options.run_id, name=recipe.name)) as store,
         ):
             session = Session(parts, store, options, watchers)
             session.write_manifest()
@@ -75,7 +77,7 @@ def train(
 
 @dataclass(frozen=True)
 class Continuation:
-    """How to go on with a run."""
+    """How to continue a run."""
 
     which: str = "last"
     overrides: tuple[str, ...] = ()
@@ -85,7 +87,7 @@ class Continuation:
     reschedule: bool = False
     run_id: str | None = None  # of the fork, where there is one
     command: tuple[str, ...] = ()
-    trackers: Trackers = field(default_factory=Trackers)  # beside those the run has
+    trackers: Trackers = field(default_factory=Trackers)  # in addition to those of the run
     evaluator_cores: tuple[int, ...] | None = None
 
 
@@ -101,7 +103,7 @@ def resume(
     announce: Announce = lambda *_: None,
     make: Make = build,
 ) -> Result:
-    """Go on from the last checkpoint in the same run, or from an earlier one in a new run that forks off."""
+    """Continue the run from its last checkpoint, or fork a new run from an earlier one."""
     manifest = read_manifest(paths)
     before = read_run_recipe(paths.recipe)
     recipe = amend(before, how.overrides, budget=how.budget)
@@ -121,14 +123,14 @@ def resume(
     )
     fork = how.which not in ("last", read_index(paths).get("last"))
 
-    def open_store() -> RunStore:
+    def make_store() -> RunStore:
         return RunStore.create(paths.root.parent, how.run_id, name=recipe.name) if fork else RunStore.open(paths)
 
-    with translate_disk_errors(), opened(open_store) as store:
+    with translate_disk_errors(), open_store(make_store) as store:
         if not steps(paths):
-            return _begin_again(store, recipe, options, watchers, announce, make)
+            return _restart(store, recipe, options, watchers, announce, make)
         loaded = load_checkpoint(paths, how.which)
-        check_whole(loaded.info)
+        _require_complete(loaded.info)
         horizon = _horizon(loaded, recipe, how)
         parts = make(recipe, options.seed, horizon=horizon)
         try:
@@ -136,7 +138,7 @@ def resume(
                 options = replace(options, forked_from=f"{paths.run_id}/{loaded.path.name}")
             session = Session(parts, store, options, watchers)
             state, reasons = _load(parts, loaded, options.seed, optimizer=how.optimizer)
-            check_room(paths.root.parent, room_of(parts, state), held=0 if fork else _held(paths))
+            check_room(paths.root.parent, required_space(parts, state), held=0 if fork else _checkpoint_bytes(paths))
             reasons += compare_fingerprint(loaded.info["fingerprint"], session.fingerprint)
             clock = Clock(**loaded.info["clock"])
             if fork:
@@ -145,7 +147,12 @@ def resume(
             else:
                 cut_after(paths, clock.env_steps)
                 _note_session(store, recipe if changes else None, manifest, clock, changes, reasons)
-            notes = [*loaded.notes, *_told(clock, changes, reasons), *_schedules_told(recipe, horizon), *parts.notes]
+            notes = [
+                *loaded.notes,
+                *_resume_notes(clock, changes, reasons),
+                *_schedule_notes(recipe, horizon),
+                *parts.notes,
+            ]
             announce(parts, notes)
             start = Start(clock, loaded.info["features"], horizon, resumed=not fork, notes=tuple(notes))
             return session.run(state, start)
@@ -153,7 +160,7 @@ def resume(
             parts.program.close()
 
 
-def _begin_again(
+def _restart(
     store: RunStore,
     recipe: Recipe,
     options: Options,
@@ -161,7 +168,7 @@ def _begin_again(
     announce: Announce,
     make: Make,
 ) -> Result:
-    """A run that was killed before its first checkpoint: nothing of it is lost by starting at the seed."""
+    """Train a run that was killed before its first checkpoint from its seed."""
     parts = make(recipe, options.seed)
     try:
         notes = ["the run has no checkpoint yet: it begins again at its seed", *parts.notes]
@@ -172,41 +179,50 @@ def _begin_again(
         parts.program.close()
 
 
-def room_of(parts: Parts, state: TrainState) -> Room:
-    """What a run from this state will take on the disk."""
+def _require_complete(info: Mapping[str, Any]) -> None:
+    """RunError if a checkpoint lacks information that resuming needs."""
+    missing = [name for name in _REQUIRED_INFO if name not in info]
+    missing += [f"clock.{name}" for name in Clock._fields if name not in info.get("clock", Clock._fields)]
+    missing += [f"features.{name}" for name in info.get("stateful", ()) if name not in info.get("features", ())]
+    if missing:
+        raise RunError(f"the checkpoint lacks {', '.join(missing)}: it cannot be resumed")
+
+
+def required_space(parts: Parts, state: TrainState) -> Room:
+    """The disk space a run needs from this state on."""
     tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
     checkpoint = sum(tensor.nbytes for tensor in tensors)
     action = parts.spaces.action
-    if parts.chosen.engine != "jax":  # host envs come back from their actions, and may hold a whole episode of them
+    if parts.chosen.engine != "jax":  # host envs are restored by replaying the actions of an episode
         steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
         checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
     rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
     return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
 
 
-def _held(paths: RunPaths) -> int:
+def _checkpoint_bytes(paths: RunPaths) -> int:
     return sum(file.stat().st_size for file in paths.checkpoints.rglob("*") if file.is_file())
 
 
 def with_policy(parts: Parts, state: TrainState, tensors: Tensors) -> TrainState:
-    """The state with another run's weights and normaliser."""
+    """The state with another run's weights and normaliser statistics."""
     policy = from_tensors(parts.agent.policy(state), tensors)
     algorithm = parts.agent.algorithm.with_weights(state.algorithm, policy.weights)
     return state._replace(algorithm=algorithm, normaliser=policy.normaliser)
 
 
 def _load(parts: Parts, loaded: Loaded, seed: int, *, optimizer: bool) -> tuple[TrainState, list[str]]:
-    begun = parts.program.start(seed, ahead=True)
-    state, reasons = parts.program.load(begun, loaded.state)
+    initial = parts.program.start(seed, ahead=True)
+    state, reasons = parts.program.load(initial, loaded.state)
     if not optimizer:
         algorithm = parts.agent.algorithm
-        state = state._replace(algorithm=algorithm.with_weights(begun.algorithm, algorithm.weights(state.algorithm)))
+        state = state._replace(algorithm=algorithm.with_weights(initial.algorithm, algorithm.weights(state.algorithm)))
         reasons = [*reasons, "the optimiser starts anew (--no-optimizer)"]
     return state, reasons
 
 
 def _horizon(loaded: Loaded, recipe: Recipe, how: Continuation) -> Steps:
-    """Where schedules end: as before, so that a longer budget does not change the past, unless asked."""
+    """Where schedules end: as before, so that a longer budget does not change them, unless `reschedule`."""
     return recipe.budget if how.reschedule else TypeAdapter(Budget).validate_python(loaded.info["horizon"])
 
 
@@ -225,24 +241,24 @@ def _refuse_finished(paths: RunPaths, which: str) -> None:
     )
 
 
-def _schedules_told(recipe: Recipe, horizon: Steps) -> list[str]:
-    """A budget beyond the schedules' end leaves them at their last value: say so."""
-    held = [name for name, schedule in recipe.algorithm.settings.schedules().items() if schedule.varies]
-    if not held or horizon.clock != recipe.budget.clock or horizon.count >= recipe.budget.count:
+def _schedule_notes(recipe: Recipe, horizon: Steps) -> list[str]:
+    """A note if the budget is beyond the schedules' end, where they keep their last value."""
+    varying = [name for name, schedule in recipe.algorithm.settings.schedules().items() if schedule.varies]
+    if not varying or horizon.clock != recipe.budget.clock or horizon.count >= recipe.budget.count:
         return []
-    return [f"{', '.join(held)}: schedules ended at {horizon} and stay there; --reschedule stretches them"]
+    return [f"{', '.join(varying)}: schedules ended at {horizon} and stay there; --reschedule stretches them"]
 
 
-def _told(clock: Clock, changes: Sequence[tuple[str, Any, Any]], reasons: list[str]) -> list[str]:
-    how = "not exact" if reasons or any(_moves_learning(path) for path, _, _ in changes) else "exact"
+def _resume_notes(clock: Clock, changes: Sequence[tuple[str, Any, Any]], reasons: list[str]) -> list[str]:
+    how = "not exact" if reasons or any(_affects_learning(path) for path, _, _ in changes) else "exact"
     lines = [f"resumed ({how}) at {clock.env_steps} env_steps, update {clock.updates}"]
     lines += [f"changed {path}: {old} -> {new}" for path, old, new in changes]
     return lines + [f"not exact: {reason}" for reason in reasons]
 
 
-def _moves_learning(path: str) -> bool:
-    """Whether a changed setting changes what is learnt; a longer budget or another cadence does not."""
-    return path.split(".", maxsplit=1)[0] not in _BESIDE_LEARNING
+def _affects_learning(path: str) -> bool:
+    """Whether a setting changes what is learnt; a longer budget or another cadence does not."""
+    return path.split(".", maxsplit=1)[0] not in _NOT_LEARNING
 
 
 def _note_session(
@@ -251,7 +267,7 @@ def _note_session(
     """Add this session to the manifest, and the changed recipe to the run."""
     record = {
         "resumed_at": clock.env_steps,
-        "exact": not reasons and not any(_moves_learning(path) for path, _, _ in changes),
+        "exact": not reasons and not any(_affects_learning(path) for path, _, _ in changes),
         "reasons": reasons,
         "changes": [list(change) for change in changes],
     }

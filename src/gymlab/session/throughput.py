@@ -1,4 +1,4 @@
-"""How many env steps per second a recipe trains at, for every way its envs can be stepped on this machine."""
+"""Training throughput (env steps per second) of a recipe with each engine and number of envs on this machine."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from gymlab.recipes.schema import EngineName, Recipe
 from gymlab.session.build import Parts, build
 from gymlab.session.choose_engine import make_engine
 
-MOST_STEPS = 4096  # of a rollout that is timed: longer ones only take longer
-FEWEST_STEPS = 8  # of an update: below, more envs would leave the algorithm too little of each
-CLOSE = 0.95  # of the best speed: fewer envs are worth more than the rest
+MOST_STEPS = 4096  # of a rollout that is timed
+FEWEST_STEPS = 8  # per env and update; with fewer the algorithm learns worse
+CLOSE = 0.95  # share of the best speed at which fewer envs are preferred
 _TIMED_AT_LEAST = 3
 _IN_THIS_PROCESS = "sync"
 
 
-class Way(NamedTuple):
-    """One way of stepping envs. Rollouts keep the recipe's size, so `n_steps` follows from `n_envs`."""
+class EngineConfig(NamedTuple):
+    """An engine and number of envs. Rollouts keep the recipe's size, so `n_steps` follows from `n_envs`."""
 
     engine: str
-    vectorization: str  # auto where the engine leaves no choice
+    vectorization: str  # auto if the engine offers no choice
     n_envs: int
     n_steps: int
 
@@ -37,66 +37,68 @@ class Way(NamedTuple):
         return self.engine if self.vectorization == "auto" else f"{self.engine}, {self.vectorization}"
 
 
-class Timed(NamedTuple):
-    """Env steps per second of training, updates included; None where this way is not open, and why."""
+class Throughput(NamedTuple):
+    """Env steps per second of training, updates included; None if the engine cannot run the recipe, with the reason."""
 
-    way: Way
+    config: EngineConfig
     steps_per_second: Estimate | None
     reason: str = ""
 
 
-def ways(recipe: Recipe, n_envs: Sequence[int] = ()) -> list[Way]:
-    """What there is to compare: every engine, here or in processes, by default with half to four times the envs."""
+def engine_configs(recipe: Recipe, n_envs: Sequence[int] = ()) -> list[EngineConfig]:
+    """The configurations to compare: every engine, in this process or others, by default 1/2 to 4 times the envs."""
     counts = sorted(set(n_envs)) or sorted({max(1, recipe.n_envs // 2), *(recipe.n_envs * k for k in (1, 2, 4))})
     rollout = recipe.n_envs * recipe.n_steps
     settings = recipe.algorithm.settings
     sized = []
     for count in counts:
         n_steps = fitting_n_steps(settings, count, max(1, rollout // count))
-        asked = bool(n_envs) or count == recipe.n_envs
-        if n_steps is not None and (asked or n_steps >= min(FEWEST_STEPS, recipe.n_steps)):
+        requested = bool(n_envs) or count == recipe.n_envs
+        if n_steps is not None and (requested or n_steps >= min(FEWEST_STEPS, recipe.n_steps)):
             sized.append((count, n_steps))
     kinds = [(engine, "auto") for engine in get_args(EngineName) if engine not in ("auto", "gymnasium")]
     kinds += [("gymnasium", _IN_THIS_PROCESS), *([("gymnasium", "processes")] if cores_now() > 1 else [])]
-    return [Way(*kind, *size) for kind in kinds for size in sized if kind[1] != "processes" or size[0] > 1]
+    return [EngineConfig(*kind, *size) for kind in kinds for size in sized if kind[1] != "processes" or size[0] > 1]
 
 
-def time_all(recipe: Recipe, compared: Sequence[Way], seconds: float) -> Iterator[Timed]:
-    """Time each way in turn; an engine that cannot run the recipe is tried once."""
-    closed: dict[str, str] = {}
-    for way in compared:
-        if way.engine in closed:
-            yield Timed(way, None, closed[way.engine])
+def time_all(recipe: Recipe, compared: Sequence[EngineConfig], seconds: float) -> Iterator[Throughput]:
+    """Time each configuration in turn; an engine that cannot run the recipe is tried once."""
+    failed: dict[str, str] = {}
+    for config in compared:
+        if config.engine in failed:
+            yield Throughput(config, None, failed[config.engine])
             continue
         try:
-            yield Timed(way, _timed(_changed(recipe, way), seconds))
+            yield Throughput(config, _measure(_configured(recipe, config), seconds))
         except GymlabError as error:
-            closed[way.engine] = str(error).splitlines()[0]
-            yield Timed(way, None, closed[way.engine])
+            failed[config.engine] = str(error).splitlines()[0]
+            yield Throughput(config, None, failed[config.engine])
 
 
-def recommend(timed: Sequence[Timed]) -> Timed:
+def recommend(timed: Sequence[Throughput]) -> Throughput:
     """The fewest envs that come close to the best speed; of equals the fastest."""
-    open_ways = [(found, found.steps_per_second.value) for found in timed if found.steps_per_second is not None]
-    if not open_ways:
+    measured = [(found, found.steps_per_second.value) for found in timed if found.steps_per_second is not None]
+    if not measured:
         raise GymlabError(f"no engine could be timed: {timed[0].reason if timed else 'there is nothing to compare'}")
-    best = max(speed for _, speed in open_ways)
-    close = [(found.way.n_envs, -speed, found) for found, speed in open_ways if speed >= CLOSE * best]
+    best = max(speed for _, speed in measured)
+    close = [(found.config.n_envs, -speed, found) for found, speed in measured if speed >= CLOSE * best]
     return min(close, key=lambda item: item[:2])[2]
 
 
-def settings_for(recipe: Recipe, way: Way) -> list[str]:
-    """The overrides that make a recipe go this way; nothing for what it does by itself."""
-    wanted = [(key, getattr(way, key)) for key in ("n_envs", "n_steps") if getattr(way, key) != getattr(recipe, key)]
-    sized = amend(recipe, [f"{key}={value}" for key, value in wanted])
-    if _by_itself(sized) == (way.engine, way.vectorization):
-        return [f"{key}={value}" for key, value in wanted]
-    how = [("vectorization", way.vectorization)] if way.vectorization != "auto" else []
-    return [f"{key}={value}" for key, value in [("engine", way.engine), *how, *wanted]]
+def overrides_for(recipe: Recipe, config: EngineConfig) -> list[str]:
+    """The overrides that make a recipe use a configuration; none for what it chooses by itself."""
+    sizes = [
+        (key, getattr(config, key)) for key in ("n_envs", "n_steps") if getattr(config, key) != getattr(recipe, key)
+    ]
+    resized = amend(recipe, [f"{key}={value}" for key, value in sizes])
+    if _automatic_engine(resized) == (config.engine, config.vectorization):
+        return [f"{key}={value}" for key, value in sizes]
+    how = [("vectorization", config.vectorization)] if config.vectorization != "auto" else []
+    return [f"{key}={value}" for key, value in [("engine", config.engine), *how, *sizes]]
 
 
-def _by_itself(recipe: Recipe) -> tuple[str, str]:
-    """The engine and vectorization that a recipe comes to."""
+def _automatic_engine(recipe: Recipe) -> tuple[str, str]:
+    """The engine and vectorization that a recipe results in."""
     engine, _ = make_engine(recipe, 0, None)
     if hasattr(engine, "close"):
         engine.close()
@@ -104,15 +106,15 @@ def _by_itself(recipe: Recipe) -> tuple[str, str]:
     return engine.name, kind
 
 
-def _changed(recipe: Recipe, way: Way) -> Recipe:
-    shorter = fitting_n_steps(recipe.algorithm.settings, way.n_envs, max(1, MOST_STEPS // way.n_envs))
-    n_steps = min(way.n_steps, shorter or way.n_steps)
-    keys = {"engine": way.engine, "vectorization": way.vectorization, "n_envs": way.n_envs, "n_steps": n_steps}
+def _configured(recipe: Recipe, config: EngineConfig) -> Recipe:
+    shorter = fitting_n_steps(recipe.algorithm.settings, config.n_envs, max(1, MOST_STEPS // config.n_envs))
+    n_steps = min(config.n_steps, shorter or config.n_steps)
+    keys = {"engine": config.engine, "vectorization": config.vectorization, "n_envs": config.n_envs, "n_steps": n_steps}
     return amend(recipe, [*(f"{key}={value}" for key, value in keys.items()), "metrics.statistics=basic"])
 
 
-def _timed(recipe: Recipe, seconds: float) -> Estimate:
-    """Updates with the recipe's own networks, after one that compiles; the interval is over calls."""
+def _measure(recipe: Recipe, seconds: float) -> Estimate:
+    """Time updates with the recipe's own networks, after one that compiles; the interval is over calls."""
     parts = build(recipe, 0)
     try:
         state: Any = parts.program.start(0)

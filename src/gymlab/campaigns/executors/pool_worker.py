@@ -25,7 +25,7 @@ from gymlab.campaigns.run_spec import RunSpec
 from gymlab.process.parent_watch import own_stdout
 
 if TYPE_CHECKING:
-    from gymlab.session.compile_cache import Kept
+    from gymlab.session.compile_cache import CompileCache
     from gymlab.session.result import Result
 
 ORPHAN_SECONDS = 4.0  # for a clean end once the parent has exited
@@ -53,11 +53,11 @@ def main() -> None:
             print(encode_report(report), file=out, flush=True)
 
     cores = _warm_up(core)
-    from gymlab.session.compile_cache import Kept
+    from gymlab.session.compile_cache import CompileCache
 
-    kept = Kept()
+    compile_cache = CompileCache()
     while (spec := requests.specs.get()) is not None:
-        send(_train(spec, kept, requests, cores, send))
+        send(_train(spec, compile_cache, requests, cores, send))
     _exit_at_once()
 
 
@@ -103,7 +103,11 @@ def _warm_up(core: int | None) -> tuple[int, ...] | None:
 
 
 def _train(
-    spec: RunSpec, kept: Kept, requests: _Requests, cores: tuple[int, ...] | None, send: Callable[[RunReport], None]
+    spec: RunSpec,
+    compile_cache: CompileCache,
+    requests: _Requests,
+    cores: tuple[int, ...] | None,
+    send: Callable[[RunReport], None],
 ) -> RunEnd:
     from gymlab.campaigns.executors.in_process import run_end, train_spec
     from gymlab.campaigns.executors.reporter import Reporter
@@ -116,7 +120,7 @@ def _train(
             try:
                 if requests.stopped:  # checked after `busy` is set: no stop is missed in between
                     raise Interrupted
-                return train_spec(spec, Reporter(spec.number, send), partial(build, kept=kept), cores)
+                return train_spec(spec, Reporter(spec.number, send), partial(build, compile_cache=compile_cache), cores)
             finally:
                 requests.busy = lambda: False
 

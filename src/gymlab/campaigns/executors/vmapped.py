@@ -17,10 +17,10 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.platform import usable_cores
 from gymlab.session.build import Parts, build
-from gymlab.session.compile_cache import Kept
-from gymlab.session.evaluator.shared import Examiners
+from gymlab.session.compile_cache import CompileCache
+from gymlab.session.evaluator.pool import EvaluatorPool
 from gymlab.session.result import Result
-from gymlab.session.video import MOST_TOGETHER
+from gymlab.session.run_features import MOST_FILMED
 from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.trainer_vmapped import VmappedRuns
 
@@ -64,8 +64,8 @@ class _Program:
         self._specs = specs
         self._lock = threading.Lock()
         self._runs = VmappedRuns(len(specs), self._lock)
-        self._kept = Kept()
-        self._examiners = Examiners(min(len(specs), usable_cores()))
+        self._compile_cache = CompileCache()
+        self._evaluator_pool = EvaluatorPool(min(len(specs), usable_cores()))
         self._received: queue.Queue[RunReport] = queue.Queue()
         self._reporters = [Reporter(spec.number, self._received.put) for spec in specs]
 
@@ -86,7 +86,7 @@ class _Program:
                 left -= isinstance(report, RunEnd)
                 yield report
         finally:
-            self._examiners.close()
+            self._evaluator_pool.close()
 
     def _train(self, index: int) -> None:
         spec = self._specs[index]
@@ -102,19 +102,17 @@ class _Program:
 
     def _maker(self, index: int) -> Callable[..., Parts]:
         def make(recipe: Recipe, seed: int, **more: Any) -> Parts:
-            parts = build(recipe, seed, kept=self._kept, **more)
+            parts = build(recipe, seed, compile_cache=self._compile_cache, **more)
             if not isinstance(parts.program, CompiledTrainer):
                 parts.program.close()
                 raise UserError(
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
                 )
-            parts.program = self._runs.seat(index, parts.program, parts.looks)
-            parts.together = len(self._specs)
-            parts.examiners = self._examiners
-            if parts.together > MOST_TOGETHER and recipe.video.clips:
-                parts.notes.append(
-                    f"more than {MOST_TOGETHER} runs together are not filmed: `gymlab video RUN` does it"
-                )
+            parts.program = self._runs.seat(index, parts.program, parts.histogram_schedule)
+            parts.vmap_size = len(self._specs)
+            parts.evaluator_pool = self._evaluator_pool
+            if parts.vmap_size > MOST_FILMED and recipe.video.clips:
+                parts.notes.append(f"more than {MOST_FILMED} runs together are not filmed: `gymlab video RUN` does it")
             return parts
 
         return make

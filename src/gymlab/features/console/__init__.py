@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from gymlab.features.console.base import Console, GuardedConsole, first_line
+from gymlab.features.console.base import GuardedConsole, RunConsole, first_line
 from gymlab.features.console.lines import JsonLinesConsole, PlainConsole
 from gymlab.features.console.live import LiveConsole
 from gymlab.features.console.view import format_metrics
 from gymlab.terminal.screen import supports_ansi
 
-__all__ = ["Console", "first_line", "format_metrics", "make_console"]
+__all__ = ["RunConsole", "first_line", "format_metrics", "make_console"]
 
 
-def make_console(output: str, notes: list[str]) -> Console:
+def make_console(output: str, notes: list[str]) -> RunConsole:
     """The console for an output mode: people, quiet, json or jsonl."""
     return GuardedConsole(_make_console(output, notes))
 
 
-def _make_console(output: str, notes: list[str]) -> Console:
+def _make_console(output: str, notes: list[str]) -> RunConsole:
     if output == "jsonl":
         return JsonLinesConsole(notes)
     if output != "people":
-        return Console(notes)
+        return RunConsole(notes)
     return LiveConsole(notes) if supports_ansi(sys.stdout) else PlainConsole(notes)

@@ -1,4 +1,4 @@
-"""Console: base class of what prints a run's progress, the guard against closed output, and a run's header line."""
+"""RunConsole: base class of what prints a run's progress, the guard against closed output, and a run's header line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gymlab.training.events import Control, Event, Feature
 log = logging.getLogger("gymlab.features.console")
 
 
-class Console(Feature):
+class RunConsole(Feature):
     """The base class, which prints nothing: the console of quiet output."""
 
     name = "console"
@@ -27,7 +27,7 @@ class Console(Feature):
     def announce(self, parts: Any, notes: list[str]) -> None:
         """Called once, before training, with the run's parts."""
 
-    def __enter__(self) -> Console:
+    def __enter__(self) -> RunConsole:
         return self
 
     def __exit__(
@@ -36,10 +36,10 @@ class Console(Feature):
         """Restore the terminal."""
 
 
-class GuardedConsole(Console):
+class GuardedConsole(RunConsole):
     """Keeps training when the terminal or pipe closes: after an OSError stdout goes to /dev/null."""
 
-    def __init__(self, inner: Console) -> None:
+    def __init__(self, inner: RunConsole) -> None:
         super().__init__(inner.notes)
         self._inner = inner
 

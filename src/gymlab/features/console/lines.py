@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from gymlab.features.console.base import Console, first_line
+from gymlab.features.console.base import RunConsole, first_line
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.screen import plain_text
 from gymlab.training.events import (
@@ -25,7 +25,7 @@ from gymlab.training.events import (
 LINE_SECONDS = 5.0  # between plain lines
 
 
-class PlainConsole(Console):
+class PlainConsole(RunConsole):
     """One line every few seconds, one per evaluation and one per alert: for logs and pipes."""
 
     def __init__(self, notes: list[str]) -> None:
@@ -53,7 +53,7 @@ class PlainConsole(Console):
         print(text, flush=True)
 
 
-class JsonLinesConsole(Console):
+class JsonLinesConsole(RunConsole):
     """Every event that matters to a program, one JSON object a line."""
 
     def announce(self, parts: Any, notes: list[str]) -> None:

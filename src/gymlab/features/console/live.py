@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gymlab.core.format import format_count, format_elapsed
-from gymlab.features.console.base import Console, first_line
+from gymlab.features.console.base import RunConsole, first_line
 from gymlab.features.console.layout import TableSelection, frame, groups
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.keyboard import CONTINUED
@@ -36,7 +36,7 @@ MESSAGE_SECONDS = 3.0
 _MESSAGES = {"p": "", "e": "evaluation requested", "c": "checkpoint requested", "s": "stopping ..."}
 
 
-class LiveConsole(Console):
+class LiveConsole(RunConsole):
     """Draws between events, in the training thread, with a bounded share of its time."""
 
     def __init__(self, notes: list[str]) -> None:

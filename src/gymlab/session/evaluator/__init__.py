@@ -1,1 +1,1 @@
-"""Evaluation in a process of its own: `client` asks, `process` answers, both by the same function."""
+"""Evaluation in child processes: one for a run, or a pool of them for many runs in one process."""

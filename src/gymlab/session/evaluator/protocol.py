@@ -1,4 +1,4 @@
-"""What the trainer and its evaluation process say to each other: JSON, one object a line."""
+"""The messages between a trainer and its evaluation process (JSON, one object a line), and doing one job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gymlab.features.evaluate_async import Answer, Goal, Question
+from gymlab.features.evaluate_async import EvaluationGoal, EvaluationJob, EvaluationResult
 from gymlab.runs.checkpoints import load_policy
 from gymlab.runs.tensors import decode
 from gymlab.training.evaluation import Abandon, Evaluation
@@ -18,36 +18,40 @@ from gymlab.training.state import Policy
 Evaluate = Callable[[Policy, str, int, Abandon], Evaluation]  # (policy, kind, seed, when to give up)
 
 
-def examine(
-    question: Question, blank: Policy, evaluate: Evaluate, goal: Goal, abandon: Abandon = lambda: False
-) -> Answer:
-    """Score the policy a question is about; a periodic evaluation that reaches the goal is confirmed on the spot."""
+def run_job(
+    job: EvaluationJob,
+    template: Policy,
+    evaluate: Evaluate,
+    goal: EvaluationGoal,
+    abandon: Abandon = lambda: False,
+) -> EvaluationResult:
+    """Score a job's policy; a periodic evaluation that reaches the goal is confirmed at once."""
     began = time.perf_counter()
-    place = question.checkpoint
-    tensors: Tensors = load_policy(place) if place.is_dir() else decode(place.read_bytes())
-    policy = from_tensors(blank, tensors)
-    evaluation = evaluate(policy, question.kind, question.seed, abandon)
+    path = job.checkpoint
+    tensors: Tensors = load_policy(path) if path.is_dir() else decode(path.read_bytes())
+    policy = from_tensors(template, tensors)
+    evaluation = evaluate(policy, job.kind, job.seed, abandon)
     confirming = None
-    if question.kind == "periodic" and goal.reached(evaluation):
-        confirming = evaluate(policy, "confirm", question.confirming_seed, abandon)
-    return Answer(evaluation, confirming, time.perf_counter() - began)
+    if job.kind == "periodic" and goal.reached(evaluation):
+        confirming = evaluate(policy, "confirm", job.confirming_seed, abandon)
+    return EvaluationResult(evaluation, confirming, time.perf_counter() - began)
 
 
-def question_line(question: Question) -> str:
-    return json.dumps(question._replace(checkpoint=str(question.checkpoint))._asdict())  # type: ignore[arg-type]
+def encode_job(job: EvaluationJob) -> str:
+    return json.dumps(job._asdict() | {"checkpoint": str(job.checkpoint)})
 
 
-def read_question(line: str) -> Question:
+def decode_job(line: str) -> EvaluationJob:
     fields: dict[str, Any] = json.loads(line)
-    return Question(**fields | {"checkpoint": Path(fields["checkpoint"])})
+    return EvaluationJob(**fields | {"checkpoint": Path(fields["checkpoint"])})
 
 
-def answer_line(answer: Answer) -> str:
-    confirming = None if answer.confirming is None else answer.confirming.to_json()
-    return json.dumps({"evaluation": answer.evaluation.to_json(), "confirming": confirming, "seconds": answer.seconds})
+def encode_result(result: EvaluationResult) -> str:
+    confirming = None if result.confirming is None else result.confirming.to_json()
+    return json.dumps({"evaluation": result.evaluation.to_json(), "confirming": confirming, "seconds": result.seconds})
 
 
-def read_answer(line: str) -> Answer:
+def decode_result(line: str) -> EvaluationResult:
     fields: dict[str, Any] = json.loads(line)
     confirming = None if fields["confirming"] is None else Evaluation.from_json(fields["confirming"])
-    return Answer(Evaluation.from_json(fields["evaluation"]), confirming, fields["seconds"])
+    return EvaluationResult(Evaluation.from_json(fields["evaluation"]), confirming, fields["seconds"])

@@ -1,4 +1,4 @@
-"""What evaluation needs of a run, without its training envs."""
+"""Scorer: a recipe's forward pass and evaluation envs, without its training envs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gymlab.envs.transform import transformed
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import require_secrets
-from gymlab.session.build import make_agent, make_evaluator, score
+from gymlab.session.build import make_agent, make_evaluator, run_evaluation
 from gymlab.session.choose_engine import compiled_env
 from gymlab.session.jax_setup import set_up_jax
 from gymlab.training.agent import Agent
@@ -34,29 +34,29 @@ class Scorer:
     agent: Agent
     evaluator: Evaluator
 
-    def blank(self) -> Policy:
-        return blank_policy(self.agent, self.recipe.n_envs)
+    def policy_template(self) -> Policy:
+        return policy_template(self.agent, self.recipe.n_envs)
 
     def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
-        """One evaluation of a kind, the way the recipe says."""
-        return score(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
+        """One evaluation of a kind, with the recipe's episodes and settings."""
+        return run_evaluation(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
 
 
 def open_scorer(recipe: Recipe) -> Scorer:
-    """What scores policies of this recipe exactly as its run does."""
+    """A scorer that evaluates policies of this recipe exactly as its run does."""
     require_secrets(recipe)
     set_up_jax(cache_folder())
     import_all(recipe.imports)
     _, transforms = split_wrappers(recipe.env)
-    given = _spaces(recipe)
-    spaces = transformed(given, transforms)
+    env_spaces = _env_spaces(recipe)
+    spaces = transformed(env_spaces, transforms)
     agent = make_agent(recipe, spaces)
-    return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, given))
+    return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, env_spaces))
 
 
 @lru_cache(maxsize=8)  # runs of one shape share their agent
-def blank_policy(agent: Agent, n_envs: int) -> Policy:
-    """Zeros in the shape of a policy; nothing is computed."""
+def policy_template(agent: Agent, n_envs: int) -> Policy:
+    """A policy of zeros in the right shapes, to load tensors into; nothing is computed."""
 
     def begin() -> Policy:
         weights = agent.algorithm.weights(agent.algorithm.init(run_key(0), (n_envs,)))
@@ -65,8 +65,8 @@ def blank_policy(agent: Agent, n_envs: int) -> Policy:
     return jax.device_put(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(begin)))
 
 
-def _spaces(recipe: Recipe) -> Spaces:
-    """As the training engine has them."""
+def _env_spaces(recipe: Recipe) -> Spaces:
+    """The spaces of the training engine, before transforms."""
     port, _ = compiled_env(recipe, None)
     if port is not None:
         return JaxEngine(port, 1, use_action_mask=recipe.env.action_mask).spaces

@@ -1,4 +1,4 @@
-"""Scoring the policies of runs, finished or running: any checkpoints, on any evaluation seeds."""
+"""Evaluates checkpoints of runs, finished or running, on any seeds: what `gymlab eval` does."""
 
 from __future__ import annotations
 
@@ -18,35 +18,24 @@ from gymlab.envs.ports.tabular import Tabular
 from gymlab.envs.registry import resolve_id
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.checkpoints import load_checkpoint, read_index
-from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
-from gymlab.session.build import Parts, build
-from gymlab.session.evaluator.parts import Scorer, open_scorer
+from gymlab.session.evaluator.scorer import Scorer, open_scorer
 from gymlab.training.evaluation import WAYS, Abandon, EvalScore, Way, counted_episodes, exact_return
 from gymlab.training.named_tensors import from_tensors
 from gymlab.training.state import Policy
 
 
-def load_run(paths: RunPaths, which: str) -> tuple[Parts, Policy, str]:
-    """A run's parts, the policy of one of its checkpoints, and that checkpoint's name."""
-    recipe = read_run_recipe(paths.recipe)
-    loaded = load_checkpoint(paths, which)
-    parts = build(recipe, read_manifest(paths)["seed"])
-    template = parts.agent.policy(parts.program.start(parts.seed))
-    return parts, from_tensors(template, loaded.policy), loaded.path.name
-
-
 @dataclass(frozen=True)
-class Exam:
-    """What a policy is put through: so many episodes of each way of acting, from each evaluation seed."""
+class EvaluationProtocol:
+    """How checkpoints are evaluated: episodes per evaluation seed and way of acting."""
 
     episodes: int = 100
     seeds: tuple[int, ...] = (7,)
     ways: tuple[Way, ...] = WAYS
 
 
-class Pooled(NamedTuple):
-    """The episodes of one way of acting from all seeds together; intervals are 95 % bootstrap ones."""
+class PooledScore(NamedTuple):
+    """The score over the episodes of all seeds, for one way of acting; with 95 % bootstrap intervals."""
 
     mean: Estimate
     iqm: Estimate
@@ -72,17 +61,17 @@ class Pooled(NamedTuple):
         }
 
 
-class Scored(NamedTuple):
-    """What a checkpoint is worth."""
+class CheckpointScore(NamedTuple):
+    """A checkpoint's scores and how they were obtained."""
 
     run_id: str
     recipe: str
     checkpoint: str
     roles: tuple[str, ...]  # best, last
-    exam: Exam
-    scores: dict[Way, Pooled]
+    protocol: EvaluationProtocol
+    scores: dict[Way, PooledScore]
     exact: float | None  # the greedy policy's true expected return, for envs that are a transition table
-    episode_seeds: dict[Way, list[list[int]]]  # of every episode, by seed: what the env's reset was given
+    episode_seeds: dict[Way, list[list[int]]]  # of every episode, by seed: the seed passed to the env's reset
 
     def as_json(self) -> dict[str, Any]:
         scores: dict[str, Any] = {way: pooled.as_json() for way, pooled in self.scores.items()}
@@ -94,55 +83,61 @@ class Scored(NamedTuple):
             "roles": list(self.roles),
             "eval": scores,
             "recipe": self.recipe,
-            "episodes": self.exam.episodes,
-            "seeds": list(self.exam.seeds),
+            "episodes": self.protocol.episodes,
+            "seeds": list(self.protocol.seeds),
             "episode_seeds": self.episode_seeds,
         }
 
 
-Watch = Callable[[str, int], Abandon]  # (RUN/CHECKPOINT, evaluation seed) -> told of every step
+Progress = Callable[[str, int], Abandon]  # (RUN/CHECKPOINT, evaluation seed) -> called at every step
 
 
-def score_run(
-    paths: RunPaths, checkpoints: Sequence[str], exam: Exam, watch: Watch = lambda *_: lambda: False
-) -> Iterator[Scored]:
-    """Put checkpoints of a run through the same exam, one after the other."""
+def evaluate_checkpoints(
+    paths: RunPaths,
+    checkpoints: Sequence[str],
+    protocol: EvaluationProtocol,
+    progress: Progress = lambda *_: lambda: False,
+) -> Iterator[CheckpointScore]:
+    """Evaluate checkpoints of a run by the same protocol, one after the other."""
     scorer = open_scorer(read_run_recipe(paths.recipe))
-    blank = scorer.blank()
+    template = scorer.policy_template()
     max_envs = scorer.recipe.eval.max_envs
     index = read_index(paths)
     for which in checkpoints:
         loaded = load_checkpoint(paths, which, with_state=False)
-        policy = from_tensors(blank, loaded.policy)
+        policy = from_tensors(template, loaded.policy)
         name = loaded.path.name
         found = [
             scorer.evaluator.evaluate(
                 policy,
-                episodes=exam.episodes,
+                episodes=protocol.episodes,
                 seed=seed,
                 max_envs=max_envs,
-                abandon=watch(f"{paths.run_id}/{name}", seed),
-                ways=exam.ways,
+                abandon=progress(f"{paths.run_id}/{name}", seed),
+                ways=protocol.ways,
             )
-            for seed in exam.seeds
+            for seed in protocol.seeds
         ]
-        yield Scored(
+        yield CheckpointScore(
             paths.run_id,
             scorer.recipe.name,
             name,
             tuple(role for role in ("best", "last") if index[role] == name),
-            exam,
-            {way: pooled([evaluation.of(way) for evaluation in found]) for way in exam.ways},
-            exact_score(scorer, policy) if "greedy" in exam.ways else None,
-            {way: [_seeds(exam.episodes, max_envs, way, seed) for seed in exam.seeds] for way in exam.ways},
+            protocol,
+            {way: pool_scores([evaluation.of(way) for evaluation in found]) for way in protocol.ways},
+            exact_score(scorer, policy) if "greedy" in protocol.ways else None,
+            {
+                way: [_episode_seeds(protocol.episodes, max_envs, way, seed) for seed in protocol.seeds]
+                for way in protocol.ways
+            },
         )
 
 
-def pooled(scores: Sequence[EvalScore]) -> Pooled:
+def pool_scores(scores: Sequence[EvalScore]) -> PooledScore:
     """Several evaluations of one policy as one: each seed's episodes are resampled within themselves."""
     groups = [np.array(score.returns) for score in scores]
     returns = np.concatenate(groups)
-    return Pooled(
+    return PooledScore(
         mean=stratified(groups, mean),
         iqm=stratified(groups, iqm),
         std=float(returns.std()),
@@ -153,7 +148,7 @@ def pooled(scores: Sequence[EvalScore]) -> Pooled:
     )
 
 
-def _seeds(episodes: int, max_envs: int, way: Way, seed: int) -> list[int]:
+def _episode_seeds(episodes: int, max_envs: int, way: Way, seed: int) -> list[int]:
     return [
         episode_seed(seed, env, episode, evaluation=True) for env, episode in counted_episodes(episodes, max_envs, way)
     ]
