@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from gymlab.core.types import VecStep
-from gymlab.envs.engines.gymnasium import GymnasiumEngine, HostEngine
+from gymlab.envs.engines.base import HostEngine
+from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.processes import ProcessEngine
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.step_buffer import leaves

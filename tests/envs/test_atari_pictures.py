@@ -133,7 +133,7 @@ def test_what_cannot_be_replayed_begins_new_episodes() -> None:
         kept["digest"][0, 0] ^= 1
         restored = other.restore(kept)
         assert not restored.exact
-        assert "ended in another picture" in restored.reason
+        assert "ended in other observations" in restored.reason
         assert (other.snapshot()["episode"] == 1).all()
         assert restored.step.fresh.all()
 

@@ -12,15 +12,14 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
-from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.engines.base import NativeEngine
 from gymlab.envs.games.atari.console import DEFAULT_FRAMESKIP, parse
 from gymlab.envs.games.atari.pictures import PictureSettings
-from gymlab.envs.make import import_all, split_wrappers, time_limit
+from gymlab.envs.make import split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
+from gymlab.envs.replay_log import Progress, Snapshot
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.step_buffer import StepBuffer
 from gymlab.envs.wrappers import arguments, load_wrapper
 
 _KNOWN = frozenset(
@@ -39,12 +38,11 @@ def cannot(settings: EnvSettings) -> str:
     return f"env.kwargs: '{foreign[0]}' is not known to it" if foreign else ""
 
 
-class AleEngine:
+class AleEngine(NativeEngine):
     """A HostEngine. All envs are stepped together, so `step` takes no `active`: evaluation uses the Python path."""
 
     name = "ale"
     restorable = True
-    restarts = 0  # nothing of a user's runs inside: a fault here ends the run
 
     def __init__(
         self,
@@ -56,21 +54,16 @@ class AleEngine:
         imports: tuple[str, ...] = (),
         threads: int = 0,
     ) -> None:
-        import_all(imports)
+        super().__init__(n_envs, imports, run_seed, evaluation)
         problem = cannot(settings)
         if problem:
             raise UserError(f"engine: ale cannot run this recipe ({problem}): use engine: auto")
-        self.n_envs = n_envs
-        self._run_seed = run_seed
-        self._evaluation = evaluation
         (part,) = split_wrappers(settings)[0]
         self.pictures = parse(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
         limit = time_limit(settings)
         self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
         actions = spaces.Discrete(int(self._env.single_action_space.n))
-        self.spaces = Spaces(_seen(self.pictures), actions, False, limit)
-        self._buffers = StepBuffer(self.spaces, n_envs)
-        self.history = History(self._buffers, actions, limit)
+        self._allocate(Spaces(_observation_space(self.pictures), actions, False, limit))
         self._loses_lives = self.pictures.episodic_life and not evaluation
         self._lives = np.zeros(n_envs, np.int32)
         self._started = False
@@ -80,15 +73,15 @@ class AleEngine:
         if episode is not None:
             self.history.episode[:] = episode - 1
         self._begin(np.ones(self.n_envs, bool))
-        self._buffers.step.fresh.fill(True)
-        return self._buffers.still()
+        self._buffer.step.fresh.fill(True)
+        return self._buffer.still()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One decision of every env."""
         assert active is None or active.all(), "the native engine steps all envs"
         actions = np.array(action, self.history.dtype)
         self.history.remember(actions)
-        step = self._buffers.step
+        step = self._buffer.step
         obs, reward, over, _, info = self._env.step(actions)
         self._show(obs, step.obs)
         np.copyto(step.successor, step.obs)
@@ -106,61 +99,37 @@ class AleEngine:
             self._begin(step.fresh)
         return step
 
-    def snapshot(self) -> Snapshot:
-        return self.history.snapshot(slice(None), restorable=True) | {"restarts": np.array([0])}
+    def close(self) -> None:
+        self._env.close()
 
-    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
-        """Replay every env's actions from its episode's seed. They move as one, so short episodes are begun late."""
-        check_fields(snapshot)
-        problem = incompatibility(snapshot, self.n_envs, self.spaces.action, restorable=True)
-        if problem:
-            return Restored(self.reset(next_episode(snapshot)), False, problem)
+    def _replay(self, snapshot: Snapshot, progress: Progress | None) -> None:
+        """All envs are stepped together, so those of short episodes begin theirs late."""
         elapsed = snapshot["elapsed"]
-        ends = np.cumsum(snapshot["elapsed"])
+        ends = np.cumsum(elapsed)
         longest = int(elapsed.max())
         self.history.episode[:] = snapshot["episode"] - 1
         self._begin(elapsed == longest, everyone=True)
         for t in range(longest):
-            taken = t - (longest - elapsed)  # steps that each env has already replayed; below 0: not begun
-            at = np.where(taken >= 0, ends - elapsed + taken, 0)
-            moves = np.where(taken >= 0, snapshot["actions"][at], 0).astype(self.history.dtype)
-            obs = self._env.step(moves)[0]
-            self._show(obs, self._buffers.step.obs)
+            replayed = t - (longest - elapsed)  # steps that each env has already replayed; below 0: not begun
+            at = np.where(replayed >= 0, ends - elapsed + replayed, 0)
+            actions = np.where(replayed >= 0, snapshot["actions"][at], 0).astype(self.history.dtype)
+            self._show(self._env.step(actions)[0], self._buffer.step.obs)
             due = elapsed == longest - t - 1
             if due.any():
                 self._begin(due)
             if progress is not None and t % 256 == 0:
                 progress(t * self.n_envs, longest * self.n_envs)
-        self.history.load(snapshot, np.ones(self.n_envs, bool))
-        self._buffers.step.fresh[:] = elapsed == 0
-        digests = np.stack([self._buffers.digest(row) for row in range(self.n_envs)])
-        if not np.array_equal(digests, snapshot["digest"]):
-            reason = f"the replay of {longest} steps ended in another picture than the checkpoint's: new episodes began"
-            return Restored(self.reset(next_episode(snapshot)), False, reason)
-        return Restored(self._buffers.still(), True, "")
-
-    def close(self) -> None:
-        self._env.close()
-
-    def __enter__(self) -> AleEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _begin(self, rows: np.ndarray, *, everyone: bool = False) -> None:
         """Start the next episode of some envs; the native reset needs all of them the first time."""
         self.history.episode[rows] += 1
         self.history.elapsed[rows] = 0
         chosen = np.ones(self.n_envs, bool) if everyone or not self._started else rows
-        seeds = [
-            episode_seed(self._run_seed, row, max(int(self.history.episode[row]), 0), evaluation=self._evaluation)
-            for row in np.flatnonzero(chosen).tolist()
-        ]
+        seeds = [self._seed(row, max(int(self.history.episode[row]), 0)) for row in np.flatnonzero(chosen).tolist()]
         obs, info = self._env.reset(seed=np.array(seeds, np.int32), options={"reset_mask": chosen})
         self._started = True
         self._lives = info["lives"].copy()
-        self._show(obs, self._buffers.step.obs, rows)
+        self._show(obs, self._buffer.step.obs, rows)
 
     def _show(self, native: np.ndarray, out: np.ndarray, rows: np.ndarray | slice = slice(None)) -> None:
         """(N, stack, rows, columns[, 3]) as (N, rows, columns, stack * channels).
@@ -179,7 +148,7 @@ def _game(settings: EnvSettings) -> dict[str, Any]:
     return {**gymnasium.spec(resolved.id).kwargs, **resolved.kwargs, **settings.kwargs}
 
 
-def _seen(pictures: PictureSettings) -> spaces.Box:
+def _observation_space(pictures: PictureSettings) -> spaces.Box:
     channels = pictures.stack * (1 if pictures.grayscale else 3)
     return spaces.Box(0, 255, (*pictures.size, channels), np.uint8)
 

@@ -16,13 +16,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import RunError, UserError
-from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
-from gymlab.envs.make import import_all, make_bare, split_wrappers, time_limit
+from gymlab.envs.engines.base import NativeEngine
+from gymlab.envs.make import make_bare, split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
+from gymlab.envs.replay_log import Progress, Snapshot
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.step_buffer import StepBuffer
 
 EXTRA = "engine: envpool needs an extra package: pip install 'gymlab[envpool]'"
 _NO_LIMIT = 2**31 - 1  # EnvPool says "truncated" where an env reached its goal at the last step: the limit is ours
@@ -73,11 +72,10 @@ def cannot(settings: EnvSettings) -> str:
     return "env.on_error: restart needs envs of Gymnasium" if settings.on_error == "restart" else ""
 
 
-class EnvPoolEngine:
+class EnvPoolEngine(NativeEngine):
     """A HostEngine. Observations and actions are those of the Gymnasium env, which evaluation uses."""
 
     name = "envpool"
-    restarts = 0  # nothing of a user's runs inside: a fault here ends the run
 
     def __init__(
         self,
@@ -89,24 +87,19 @@ class EnvPoolEngine:
         imports: tuple[str, ...] = (),
         threads: int = 0,
     ) -> None:
-        import_all(imports)
+        super().__init__(n_envs, imports, run_seed, evaluation)
         problem = cannot(settings)
         if problem:
             raise UserError(f"engine: envpool cannot run this recipe ({problem}): use engine: auto")
         self._id = resolve_id(settings.id).id
         self._threads = threads
-        self.n_envs = n_envs
-        self._run_seed = run_seed
-        self._evaluation = evaluation
         self.restorable = self._id in CHANCE_AT_RESETS
         env = make_bare(settings).env
         env.close()
-        self.spaces = Spaces(env.observation_space, env.action_space, False, time_limit(settings))
+        self._allocate(Spaces(env.observation_space, env.action_space, False, time_limit(settings)))
         self._open(0)
         _check_alike(self._id, self._pool, self.spaces)
-        self._buffers = StepBuffer(self.spaces, n_envs)
-        self.history = History(self._buffers, self.spaces.action, self.spaces.max_episode_steps)
-        numbers = (self._buffers.step.reward, self._buffers.step.successor)
+        numbers = (self._buffer.step.reward, self._buffer.step.successor)
         self._finite = [array.reshape(-1) for array in numbers if array.dtype.kind == "f"]
         self._everyone = np.arange(n_envs, dtype=np.int32)
 
@@ -116,17 +109,17 @@ class EnvPoolEngine:
             self._open(episode)
             self.history.episode[:] = episode - 1
         self._begin(self._everyone)
-        self._buffers.step.fresh.fill(True)
-        return self._buffers.still()
+        self._buffer.step.fresh.fill(True)
+        return self._buffer.still()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.array(action, self.history.dtype)
         self.history.remember(actions)
-        step = self._buffers.step
+        step = self._buffer.step
         rows = self._everyone
         if active is not None:
-            self._buffers.still()
+            self._buffer.still()
             rows = rows[np.asarray(active, bool)]
         if len(rows):  # EnvPool would wait for ever for the answers of none
             # In the order of `rows`: answers are only out of order where some are not waited for.
@@ -141,35 +134,16 @@ class EnvPoolEngine:
         return step
 
     def snapshot(self) -> Snapshot:
-        kept = self.history.snapshot(slice(None), restorable=self.restorable)
-        return kept | {"restarts": np.array([0]), "origin": np.array([self._origin])}
+        return super().snapshot() | {"origin": np.array([self._origin])}
 
-    def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
-        """Reset every env as often as it had been, and replay its actions since."""
-        check_fields(snapshot)
-        problem = (
-            incompatibility(snapshot, self.n_envs, self.spaces.action, restorable=True)
-            if self.restorable
-            else self.caveat
-        )
+    def _incompatibility(self, snapshot: Snapshot) -> str:
         if "origin" not in snapshot:
-            problem = "the checkpoint's envs were those of another engine: new episodes began"
-        if problem:
-            return Restored(self.reset(next_episode(snapshot)), False, problem)
-        self._open(int(snapshot["origin"][0]))
-        self._replay(snapshot, progress)
-        self.history.episode[:] = snapshot["episode"]
-        self.history.load(snapshot, np.ones(self.n_envs, bool))
-        self._buffers.step.fresh[:] = snapshot["elapsed"] == 0
-        digests = np.stack([self._buffers.digest(row) for row in range(self.n_envs)])
-        if not np.array_equal(digests, snapshot["digest"]):
-            problem = "the replay ended in other observations than the checkpoint's: new episodes began"
-            return Restored(self.reset(next_episode(snapshot)), False, problem)
-        return Restored(self._buffers.still(), True, "")
+            return "the checkpoint's envs were those of another engine: new episodes began"
+        return super()._incompatibility(snapshot) if self.restorable else self.caveat
 
     @property
     def caveat(self) -> str:
-        """What a run that is resumed will say; "" where it goes on exactly."""
+        """What a resumed run will log; "" where it continues exactly."""
         if self.restorable:
             return ""
         return f"EnvPool cannot put {self._id} back where it stood: new episodes began"
@@ -177,15 +151,9 @@ class EnvPoolEngine:
     def close(self) -> None:
         self._pool.close()
 
-    def __enter__(self) -> EnvPoolEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _open(self, origin: int) -> None:
         """Make all envs anew, seeded by the index of the episode they begin with."""
-        seeds = [episode_seed(self._run_seed, i, origin, evaluation=self._evaluation) for i in range(self.n_envs)]
+        seeds = [self._seed(i, origin) for i in range(self.n_envs)]
         self._origin = origin
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the rounding of its own spaces' bounds
@@ -198,14 +166,16 @@ class EnvPoolEngine:
         """Start the next episode of some envs; EnvPool leaves that to us unless an ended one is stepped."""
         self.history.episode[rows] += 1
         self.history.elapsed[rows] = 0
-        self._buffers.step.obs[rows] = self._pool.reset(rows)[0]
+        self._buffer.step.obs[rows] = self._pool.reset(rows)[0]
 
     def _replay(self, snapshot: Snapshot, progress: Progress | None) -> None:
+        """Reset every env as often as it had been, and repeat its actions since."""
+        self._open(int(snapshot["origin"][0]))
         resets = snapshot["episode"] - self._origin + 1
         elapsed = snapshot["elapsed"]
         total = int(resets.sum() + elapsed.sum())
         done = 0
-        obs = self._buffers.step.obs
+        obs = self._buffer.step.obs
         starts = np.cumsum(elapsed) - elapsed
         turns = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
         for turn, (stepped, k) in enumerate(turns):
@@ -217,12 +187,13 @@ class EnvPoolEngine:
             done += len(rows)
             if progress is not None and turn % _REPORT_EVERY == 0:
                 progress(done, total)
+        self.history.episode[:] = snapshot["episode"]
 
     def _check(self, actions: Array) -> None:
         """RunError where a number is none."""
         if all(math.isfinite(flat.dot(flat)) or np.isfinite(flat).all() for flat in self._finite):
             return
-        step = self._buffers.step
+        step = self._buffer.step
         seen = np.isfinite(step.successor.reshape(self.n_envs, -1)).all(axis=1) & np.isfinite(step.reward)
         row = int(np.flatnonzero(~seen)[0])
         raise RunError(

@@ -13,9 +13,10 @@ import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
 from gymlab.envs.engines.worker_pool import EnvWorkerPool, WorkerLost, cores_now
-from gymlab.envs.env_faults import EpisodeSeeds, Fault, Restarts
+from gymlab.envs.env_faults import EpisodeSeeds, Fault
 from gymlab.envs.make import import_all, make_bare, split_wrappers
 from gymlab.envs.registry import registration_json
 from gymlab.envs.replay_log import (
@@ -38,7 +39,7 @@ _TRIES = 3  # how often a lost worker's request is made again before its envs ar
 _MOST_TOLD = 8  # envs of a lost worker that are named
 
 
-class ProcessEngine:
+class ProcessEngine(HostEngine):
     """A HostEngine over worker processes with several envs each; byte for byte what `GymnasiumEngine` gives.
 
     With `on_error: restart` a worker that dies or hangs is replaced, its envs are replayed to where they stood and the
@@ -59,8 +60,7 @@ class ProcessEngine:
         workers: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        import_all(imports)
-        self.n_envs = n_envs
+        super().__init__(n_envs, imports)
         self._settings = settings
         self._seeds = EpisodeSeeds(settings.id, run_seed, evaluation)
         self._timeout = timeout or settings.timeout
@@ -76,7 +76,6 @@ class ProcessEngine:
         }
         env = make_bare(settings).env  # for its spaces: sending those would take a pickle
         env.close()
-        self._restarts = Restarts()
         tasks = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
         self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
         told = self._pool.descriptions[0]
@@ -91,13 +90,7 @@ class ProcessEngine:
         """The process ids of the workers."""
         return self._pool.pids
 
-    @property
-    def restarts(self) -> int:
-        """Faults of envs and env processes that the run went on from, since its first step."""
-        return self._restarts.count
-
     def reset(self, episode: int | None = None) -> VecStep:
-        """Start every env's next episode, or the one with the given index."""
         wanted = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
         asked = [RESET + json.dumps(wanted[rows].tolist()).encode() for rows in self._ranges]
         for k, message in enumerate(asked):
@@ -108,7 +101,6 @@ class ProcessEngine:
         return self._whole.step
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
-        """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.ascontiguousarray(action, self.spaces.action.dtype)
         for k, rows in enumerate(self._ranges):
             head = STEP if active is None else STEP_SOME + np.asarray(active[rows], bool).tobytes()
@@ -156,12 +148,6 @@ class ProcessEngine:
 
     def close(self) -> None:
         self._pool.close()
-
-    def __enter__(self) -> ProcessEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _take_over(self, k: int) -> None:
         for whole, part in zip(self._whole.all, self._parts[k].all, strict=True):

@@ -23,7 +23,7 @@ MAX_X = 2.4
 MAX_ANGLE = 12 * 2 * math.pi / 360
 
 
-class State(NamedTuple):
+class CartPoleState(NamedTuple):
     """Separate columns: XLA's CPU code is faster for them than for one (N, 4) array."""
 
     x: Array
@@ -48,10 +48,10 @@ class CartPole:
     def action_space(self) -> spaces.Discrete:
         return spaces.Discrete(2)
 
-    def reset(self, key: Array, n: int) -> State:
-        return State(*jax.random.uniform(key, (n, 4), minval=-0.05, maxval=0.05).T)
+    def reset(self, key: Array, n: int) -> CartPoleState:
+        return CartPoleState(*jax.random.uniform(key, (n, 4), minval=-0.05, maxval=0.05).T)
 
-    def step(self, state: State, action: Array, key: Array) -> tuple[State, Array, Array]:
+    def step(self, state: CartPoleState, action: Array, key: Array) -> tuple[CartPoleState, Array, Array]:
         del key
         cos = jnp.cos(state.angle)
         sin = jnp.sin(state.angle)
@@ -60,7 +60,7 @@ class CartPole:
         leverage = HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * jnp.square(cos) / TOTAL_MASS)
         angle_acc = (GRAVITY * sin - cos * push) / leverage
         x_acc = push - POLE_MASS * HALF_LENGTH * angle_acc * cos / TOTAL_MASS
-        after = State(
+        after = CartPoleState(
             state.x + SECONDS * state.x_dot,
             state.x_dot + SECONDS * x_acc,
             state.angle + SECONDS * state.angle_dot,
@@ -70,8 +70,8 @@ class CartPole:
         reward = jnp.where(terminated, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(after.x)
         return after, reward, terminated
 
-    def observe(self, state: State) -> Array:
+    def observe(self, state: CartPoleState) -> Array:
         return jnp.stack(state, axis=-1)
 
-    def action_mask(self, state: State) -> None:
+    def action_mask(self, state: CartPoleState) -> None:
         del state

@@ -20,7 +20,7 @@ FORCE = 0.001
 GOAL = 0.5
 
 
-class State(NamedTuple):
+class MountainCarState(NamedTuple):
     """Where the car is, and how fast per step."""
 
     position: Array
@@ -36,18 +36,18 @@ def track_space() -> spaces.Box:
     )
 
 
-def track_start(key: Array, n: int) -> State:
+def track_start(key: Array, n: int) -> MountainCarState:
     """At rest near the bottom of the valley."""
     position = jax.random.uniform(key, (n,), minval=-0.6, maxval=-0.4)
-    return State(position, jnp.zeros_like(position))
+    return MountainCarState(position, jnp.zeros_like(position))
 
 
-def roll(state: State, push: Array) -> State:
+def roll(state: MountainCarState, push: Array) -> MountainCarState:
     """One step along the track: the wall on the left takes all speed, the one on the right none."""
     velocity = state.velocity + push - GRAVITY * jnp.cos(3 * state.position)
     velocity = jnp.clip(velocity, -MAX_SPEED, MAX_SPEED)
     position = jnp.clip(state.position + velocity, MIN_POSITION, MAX_POSITION)
-    return State(position, jnp.where((position <= MIN_POSITION) & (velocity < 0), 0.0, velocity))
+    return MountainCarState(position, jnp.where((position <= MIN_POSITION) & (velocity < 0), 0.0, velocity))
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,17 @@ class MountainCar:
     def action_space(self) -> spaces.Discrete:
         return spaces.Discrete(3)
 
-    def reset(self, key: Array, n: int) -> State:
+    def reset(self, key: Array, n: int) -> MountainCarState:
         return track_start(key, n)
 
-    def step(self, state: State, action: Array, key: Array) -> tuple[State, Array, Array]:
+    def step(self, state: MountainCarState, action: Array, key: Array) -> tuple[MountainCarState, Array, Array]:
         del key
         after = roll(state, (action - 1) * FORCE)
         terminated = (after.position >= GOAL) & (after.velocity >= self.goal_velocity)
         return after, jnp.full_like(after.position, -1.0), terminated
 
-    def observe(self, state: State) -> Array:
+    def observe(self, state: MountainCarState) -> Array:
         return jnp.stack(state, axis=-1)
 
-    def action_mask(self, state: State) -> None:
+    def action_mask(self, state: MountainCarState) -> None:
         del state

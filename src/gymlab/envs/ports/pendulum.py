@@ -18,7 +18,7 @@ MAX_TORQUE = 2.0
 SECONDS = 0.05  # per step
 
 
-class State(NamedTuple):
+class PendulumState(NamedTuple):
     """The angle stays within ±pi, where Gymnasium's grows without end: float32 would lose it in long episodes."""
 
     angle: Array
@@ -47,21 +47,21 @@ class Pendulum:
     def action_space(self) -> spaces.Box:
         return spaces.Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32)
 
-    def reset(self, key: Array, n: int) -> State:
+    def reset(self, key: Array, n: int) -> PendulumState:
         unit = jax.random.uniform(key, (n, 2), minval=-1.0, maxval=1.0)
-        return State(math.pi * unit[:, 0], unit[:, 1])
+        return PendulumState(math.pi * unit[:, 0], unit[:, 1])
 
-    def step(self, state: State, action: Array, key: Array) -> tuple[State, Array, Array]:
+    def step(self, state: PendulumState, action: Array, key: Array) -> tuple[PendulumState, Array, Array]:
         del key
         angle, speed = state
         torque = jnp.clip(action[:, 0], -MAX_TORQUE, MAX_TORQUE)
         cost = jnp.square(angle) + 0.1 * jnp.square(speed) + 0.001 * jnp.square(torque)
         speed = jnp.clip(speed + (1.5 * self.g * jnp.sin(angle) + 3.0 * torque) * SECONDS, -MAX_SPEED, MAX_SPEED)
-        after = State(_wrap(angle + speed * SECONDS), speed)
+        after = PendulumState(_wrap(angle + speed * SECONDS), speed)
         return after, -cost, jnp.zeros(angle.shape, bool)
 
-    def observe(self, state: State) -> Array:
+    def observe(self, state: PendulumState) -> Array:
         return jnp.stack((jnp.cos(state.angle), jnp.sin(state.angle), state.speed), axis=-1)
 
-    def action_mask(self, state: State) -> None:
+    def action_mask(self, state: PendulumState) -> None:
         del state

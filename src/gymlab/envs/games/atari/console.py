@@ -26,7 +26,7 @@ class ConsoleSettings(Settings):
     """What one decision and one episode are. Every value, defaults included, is in the manifest."""
 
     frameskip: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """Frames for which an action is held; default: the env's own, or 4 where that is 1."""
+    """AtariDecision for which an action is held; default: the env's own, or 4 where that is 1."""
     repeat_action_probability: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Chance of each frame to repeat the last action instead (sticky actions); default: the env's own, 0.25 in v5."""
     noop_max: Annotated[Count, Field(ge=0, le=10_000)] = 30
@@ -37,7 +37,7 @@ class ConsoleSettings(Settings):
     """In training, a lost life ends what is bootstrapped over; the game goes on. Evaluation plays whole games."""
 
 
-class Frames(NamedTuple):
+class AtariDecision(NamedTuple):
     """What one decision led to."""
 
     reward: float
@@ -74,7 +74,7 @@ def noop_count(seed: int, noop_max: int) -> int:
             return product >> 32
 
 
-class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class AtariConsole(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Drives the emulator below an ALE env, past that env's own step: subclasses add what is seen.
 
     Sticky actions are thrown here, from the episode's seed: ALE's own dice can only be seeded by loading the game anew,
@@ -140,7 +140,7 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._elapsed, self._lives = 0, self.ale.lives()
         return self._info(part_over=False)
 
-    def play(self, action: Any) -> Frames:
+    def play(self, action: Any) -> AtariDecision:
         """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
         reward = 0.0
         over = False
@@ -157,7 +157,7 @@ class Console(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         lives = self.ale.lives()
         lost = 0 < lives < self._lives
         self._lives = lives
-        return Frames(reward, over, not over and self._elapsed == self._limit, lost)
+        return AtariDecision(reward, over, not over and self._elapsed == self._limit, lost)
 
     def frame_done(self, frame: int) -> None:
         """Called after each frame that did not end the game."""

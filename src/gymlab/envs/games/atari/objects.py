@@ -13,12 +13,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError, suggestion
-from gymlab.envs.games.atari.console import Console, ConsoleSettings, parse
+from gymlab.envs.games.atari.console import AtariConsole, ConsoleSettings, parse
 
 Point = tuple[float, float] | None  # the top left corner on the screen of 160 x 210 pixels; None: not to be seen
 
 
-class Seen(NamedTuple):
+class TrackedObject(NamedTuple):
     """One coordinate or moving thing of a game."""
 
     name: str
@@ -39,10 +39,10 @@ class Wheel(NamedTuple):
     pixels: float  # the way of the paddle for a frame's turning
 
 
-class Game(NamedTuple):
+class GameMemory(NamedTuple):
     """What is known of a game's memory and controls."""
 
-    objects: tuple[Seen, ...]  # what the player moves is the first, the ball the last
+    objects: tuple[TrackedObject, ...]  # what the player moves is the first, the ball the last
     wheel: Wheel | None  # None: not told
     walls: tuple[float, float] | None  # rows between which the ball's way is straight; None: other things bend it too
     actions: tuple[str, ...]  # ALE's names, one per action of ours
@@ -50,12 +50,12 @@ class Game(NamedTuple):
     fires_when_missing: str  # the object without which FIRE is pressed; "" where the game serves by itself
 
 
-def pong() -> Game:
-    return Game(
+def pong() -> GameMemory:
+    return GameMemory(
         objects=(
-            Seen("player", "y", (4, 16), 24, lambda ram: (140.0, int(ram[51]) - 13.0) if ram[51] else None),
-            Seen("enemy", "y", (4, 16), 8, lambda ram: (16.0, int(ram[50]) - 15.0) if ram[50] > 33 else None),
-            Seen("ball", "xy", (2, 4), 16, _pong_ball),
+            TrackedObject("player", "y", (4, 16), 24, lambda ram: (140.0, int(ram[51]) - 13.0) if ram[51] else None),
+            TrackedObject("enemy", "y", (4, 16), 8, lambda ram: (16.0, int(ram[50]) - 15.0) if ram[50] > 33 else None),
+            TrackedObject("ball", "xy", (2, 4), 16, _pong_ball),
         ),
         wheel=Wheel(back="RIGHT", on="LEFT", middle=96, pixels=5.72),
         walls=(31, 192),
@@ -65,11 +65,11 @@ def pong() -> Game:
     )
 
 
-def breakout() -> Game:
-    return Game(
+def breakout() -> GameMemory:
+    return GameMemory(
         objects=(
-            Seen("paddle", "x", (16, 4), 24, lambda ram: (int(ram[72]) - 47.0, 189.0) if ram[72] else None),
-            Seen(
+            TrackedObject("paddle", "x", (16, 4), 24, lambda ram: (int(ram[72]) - 47.0, 189.0) if ram[72] else None),
+            TrackedObject(
                 "ball", "xy", (2, 4), 16, lambda ram: (int(ram[99]) - 49.0, int(ram[101]) + 9.0) if ram[101] else None
             ),
         ),
@@ -105,7 +105,7 @@ class ObjectSettings(ConsoleSettings):
     and as it will stop."""
 
 
-class AtariObjects(Console):
+class AtariObjects(AtariConsole):
     """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then, finer, how far the ball
     is from each paddle along the paddle's way; in Pong where and when it will be at each paddle, and the wheel; then
     the last action.
@@ -254,7 +254,7 @@ def _between(y: float, low: float, high: float) -> float:
     return low + min(way, 2 * (high - low) - way)
 
 
-def _names(game: Game, edges: bool) -> tuple[str, ...]:
+def _names(game: GameMemory, edges: bool) -> tuple[str, ...]:
     names: list[str] = []
     for seen in game.objects:
         names += [f"{seen.name}_{axis}" for axis in seen.axes]

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from pydantic import Field
 
 from gymlab.core.clock import Count
-from gymlab.envs.games.atari.console import Console, ConsoleSettings, parse
+from gymlab.envs.games.atari.console import AtariConsole, ConsoleSettings, parse
 
 SCREEN = (210, 160)  # rows, columns
 Side = Annotated[Count, Field(ge=8, le=1024)]
@@ -35,7 +35,7 @@ class PictureSettings(ConsoleSettings):
     """Learning sees the sign of the reward; reported returns are the game's own."""
 
 
-class AtariPictures(Console):
+class AtariPictures(AtariConsole):
     """Observations are (rows, columns, stack) bytes, or (rows, columns, stack * 3) in colour."""
 
     Settings = PictureSettings  # its arguments
