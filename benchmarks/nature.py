@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.algorithms.ppo import PPO
+from gymlab.algorithms.ppo import PPOAlgorithm
 from gymlab.core.types import Rollout, Spaces
 from gymlab.networks.encoders import choose_encoder
 from gymlab.networks.settings import PolicySettings
@@ -28,9 +28,9 @@ T, N, EPOCHS, REPEATS = 128, 8, 4, 2
 def main() -> None:
     set_up_jax(Path(cache_folder()))
     spaces = Spaces(gym.spaces.Box(0, 255, (84, 84, 4), np.uint8), gym.spaces.Discrete(6), False, 1000)
-    settings = PPO.Settings(batch_size=256, epochs=EPOCHS, learning_rate=2.5e-4)
+    settings = PPOAlgorithm.Settings(batch_size=256, epochs=EPOCHS, learning_rate=2.5e-4)
     policy = PolicySettings(hidden=(), shared=True, encoder="nature_cnn")
-    ppo = PPO(settings, policy, spaces, choose_encoder(spaces.observation, "nature_cnn"))
+    ppo = PPOAlgorithm(settings, policy, spaces, choose_encoder(spaces.observation, "nature_cnn"))
     state = jax.jit(lambda: ppo.init(jax.random.key(0), (N,)))()
     rng = np.random.default_rng(0)
     obs = rng.integers(0, 256, (T + 1, N, 84, 84, 4), np.uint8)

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from gymlab.algorithms.ppo import PPO
+from gymlab.algorithms.ppo import PPOAlgorithm
 from gymlab.training.events import Feature, Measured, Started, Updated
 
 LENGTH = 8
@@ -54,7 +54,7 @@ class FaultyEnv(gymnasium.Env):
         return obs * 3 if self.fault == "outside" else obs
 
 
-class Biased(PPO):
+class Biased(PPOAlgorithm):
     """PPO whose policy has a favourite from the start."""
 
     def init(self, key, n_envs):
@@ -63,7 +63,7 @@ class Biased(PPO):
         return state._replace(params={**state.params, "policy_head.bias": bias})
 
 
-class Dead(PPO):
+class Dead(PPOAlgorithm):
     """PPO whose hidden units give 0 whatever they see: a ReLU initialisation gone wrong."""
 
     def init(self, key, n_envs):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from gymlab.algorithms import optimizers
-from gymlab.algorithms.a2c import A2C, A2CSettings
+from gymlab.algorithms.a2c import A2CAlgorithm, A2CSettings
 from gymlab.algorithms.opt_metrics import approx_kl, clip_fraction
-from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 from gymlab.core.types import Rollout, Spaces
 from gymlab.experience.advantages import normalize, state_values
 from gymlab.experience.minibatches import shuffled
@@ -52,7 +52,7 @@ def some_rollout(algorithm, params, seed=0):
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_first_minibatch_has_ratio_one(epochs):
-    ppo = make(PPO, batch_size=T * N, epochs=epochs)
+    ppo = make(PPOAlgorithm, batch_size=T * N, epochs=epochs)
     state = init(ppo)
     rollout = some_rollout(ppo, state.params)
     policy, _ = ppo.network(state.params).both(rollout.obs)
@@ -71,7 +71,7 @@ def test_a2c_is_ppo_with_one_epoch_one_minibatch_and_no_clipping():
         "optimizer": "rmsprop",
         "entropy_coef": 0.01,
     }
-    a2c, ppo = make(A2C, **same), make(PPO, **same, epochs=1, batch_size=T * N, clip_range=1e6)
+    a2c, ppo = make(A2CAlgorithm, **same), make(PPOAlgorithm, **same, epochs=1, batch_size=T * N, clip_range=1e6)
     state = init(a2c)
     rollout = some_rollout(a2c, state.params)
     one, _ = update(a2c, state, rollout)
@@ -82,7 +82,7 @@ def test_a2c_is_ppo_with_one_epoch_one_minibatch_and_no_clipping():
 
 
 def test_target_kl_stops_after_the_first_minibatch_when_the_step_is_huge():
-    ppo = make(PPO, learning_rate=10.0, batch_size=8, epochs=4, target_kl=0.01)
+    ppo = make(PPOAlgorithm, learning_rate=10.0, batch_size=8, epochs=4, target_kl=0.01)
     state = init(ppo)
     after, metrics = update(ppo, state, some_rollout(ppo, state.params))
     assert metrics["opt/gradient_steps"] == 1
@@ -91,7 +91,7 @@ def test_target_kl_stops_after_the_first_minibatch_when_the_step_is_huge():
 
 
 def test_a_high_target_kl_changes_nothing():
-    loose, off = make(PPO, batch_size=16, epochs=2, target_kl=1e6), make(PPO, batch_size=16, epochs=2)
+    loose, off = make(PPOAlgorithm, batch_size=16, epochs=2, target_kl=1e6), make(PPOAlgorithm, batch_size=16, epochs=2)
     state = init(off)
     rollout = some_rollout(off, state.params)
     one, metrics = update(loose, state, rollout)
@@ -101,7 +101,7 @@ def test_a_high_target_kl_changes_nothing():
 
 
 def test_a_loss_of_ones_own_tells_what_it_likes():
-    class Brief(PPO):
+    class Brief(PPOAlgorithm):
         def loss(self, params, batch, hp):
             loss, told = super().loss(params, batch, hp)
             return loss, {"opt/loss": told["opt/loss"], "opt/own": 2 * told["opt/loss"]}
@@ -114,7 +114,7 @@ def test_a_loss_of_ones_own_tells_what_it_likes():
 
 
 def test_value_clipping_takes_the_worse_of_both_errors():
-    ppo = make(PPO, value_clip=0.1)
+    ppo = make(PPOAlgorithm, value_clip=0.1)
     batch = type("B", (), {"value": jnp.array([0.0, 0.0]), "target": jnp.array([1.0, -1.0])})
     # Value moved to 1: unclipped errors 0 and 4; clipped to 0.1: 0.81 and 1.21. Worse: 0.81 and 4.
     loss = ppo._value_loss(jnp.array([1.0, 1.0]), batch, {"value_clip": jnp.float32(0.1)})
@@ -123,7 +123,7 @@ def test_value_clipping_takes_the_worse_of_both_errors():
 
 def test_the_surrogate_is_clipped_on_the_pessimistic_side_only():
     # ratio 2 with advantage +1 is cut to 1.2; with advantage -1 it is not (-2 is worse than -1.2).
-    ppo = make(PPO, normalize_advantage=False)
+    ppo = make(PPOAlgorithm, normalize_advantage=False)
     params = init(ppo).params
     obs = jnp.zeros((2, 3))
     log_prob = ppo.network(params).distribution(obs).log_prob(jnp.zeros(2, int)) - jnp.log(2.0)
@@ -137,7 +137,7 @@ def test_the_surrogate_is_clipped_on_the_pessimistic_side_only():
 
 
 def test_a_successor_counts_only_where_an_episode_was_cut():
-    ppo = make(PPO)
+    ppo = make(PPOAlgorithm)
     state = init(ppo)
     rollout = some_rollout(ppo, state.params)
     rollout = rollout._replace(successor=rollout.successor + 5.0)

@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.algorithms.reinforce import Reinforce
+from gymlab.algorithms.reinforce import ReinforceAlgorithm
 from gymlab.core.types import Rollout, Spaces
 from gymlab.networks.settings import PolicySettings
 
@@ -12,7 +12,8 @@ TWO_STATES = Spaces(gym.spaces.Discrete(2), gym.spaces.Discrete(2), False, 4)
 
 
 def make(**settings):
-    return Reinforce(Reinforce.Settings(**{"normalize_advantage": False, **settings}), LINEAR, TWO_STATES)
+    chosen = ReinforceAlgorithm.Settings(**{"normalize_advantage": False, **settings})
+    return ReinforceAlgorithm(chosen, LINEAR, TWO_STATES)
 
 
 def hyper(algorithm):

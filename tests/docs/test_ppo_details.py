@@ -10,7 +10,7 @@ import pytest
 from tests.docs.snippets import ROOT
 
 from gymlab.algorithms import optimizers
-from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 from gymlab.core.types import Rollout, Spaces
 from gymlab.experience.advantages import Batch, gae_batch
 from gymlab.networks.actor_critic import ActorCritic
@@ -68,7 +68,7 @@ def test_the_target_of_the_value_is_advantage_plus_value():
 
 
 def test_the_loss_is_the_weighted_sum_of_its_parts():
-    ppo = PPO(PPOSettings(entropy_coef=0.3, value_coef=0.7), PolicySettings(hidden=(8,)), SPACES)
+    ppo = PPOAlgorithm(PPOSettings(entropy_coef=0.3, value_coef=0.7), PolicySettings(hidden=(8,)), SPACES)
     params = ppo.network.init(jax.random.key(0))
     obs, action = jnp.ones((4, 6)), jnp.zeros((4, 3))
     batch = Batch(obs, action, jnp.zeros(4), jnp.zeros(4), jnp.arange(4.0), jnp.ones(4))

@@ -86,10 +86,10 @@ def test_another_algorithm_inherits_none_of_its_predecessors_settings(family):
 
 ALGORITHM_FILE = """
 from pydantic import Field
-from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 class MySettings(PPOSettings):
     spice: float = 1.0
-class MyPPO(PPO):
+class MyPPO(PPOAlgorithm):
     Settings = MySettings
 """
 

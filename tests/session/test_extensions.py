@@ -9,7 +9,7 @@ from gymlab.runs.paths import RunPaths
 MY_PPO = '''
 import jax.numpy as jnp
 
-from gymlab.algorithms.ppo import PPO, PPOSettings
+from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 from gymlab.core.schedules import constant
 from gymlab.algorithms.settings import Positive
 
@@ -19,7 +19,7 @@ class MySettings(PPOSettings):
     """How strongly logits are pulled to zero."""
 
 
-class MyPPO(PPO):
+class MyPPO(PPOAlgorithm):
     """PPO with a penalty on large log-probabilities."""
 
     Settings = MySettings

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymlab.algorithms.a2c import A2C, A2CSettings
+from gymlab.algorithms.a2c import A2CAlgorithm, A2CSettings
 from gymlab.algorithms.settings import Positive
 from gymlab.core.arrays import namespace
 from gymlab.core.schedules import constant
@@ -64,7 +64,7 @@ class ActSettings(A2CSettings):
     """What is bad in env 1 where the last number of its observation is beyond 0.1."""
 
 
-class BadActs(A2C):
+class BadActs(A2CAlgorithm):
     Settings = ActSettings
 
     def act(self, weights, obs, carry, key, greedy=False):
@@ -91,7 +91,7 @@ class LearnSettings(A2CSettings):
     health: Positive = constant(1.0)
 
 
-class BadLearns(A2C):
+class BadLearns(A2CAlgorithm):
     Settings = LearnSettings
 
     def loss(self, params, batch, hp):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gymlab.algorithms.base import Algorithm
-from gymlab.algorithms.ppo import PPO
+from gymlab.algorithms.ppo import PPOAlgorithm
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Decision
@@ -53,7 +53,7 @@ class Stepped:
         return jax.tree.map(np.asarray, vec)
 
 
-def make_agent(spaces, algorithm=PPO, normalize=False, **settings):
+def make_agent(spaces, algorithm=PPOAlgorithm, normalize=False, **settings):
     policy = PolicySettings(hidden=(8,))
     return Agent(
         algorithm(algorithm.Settings(**settings), policy, spaces),
@@ -202,7 +202,7 @@ def test_the_action_stored_is_unclipped_and_the_one_sent_is_clipped():
     engine = GymnasiumEngine(EnvSettings(id="Pendulum-v1"), 2, 0, factory=lambda _: Recorder(gym.make("Pendulum-v1")))
     agent = make_agent(engine.spaces)
     agent.algorithm.policy_settings = None
-    wide = PPO(PPO.Settings(), PolicySettings(hidden=(8,), log_std_init=2.0), engine.spaces)
+    wide = PPOAlgorithm(PPOAlgorithm.Settings(), PolicySettings(hidden=(8,), log_std_init=2.0), engine.spaces)
     agent = Agent(wide, agent.normalising)
     collector = HostCollector(engine, (), agent.act, (), T)
     program = HostTrainer(agent, (collector,), list(wide.settings.schedules()))

@@ -32,7 +32,7 @@ class A2CSettings(AlgorithmSettings):
     """Gradient preconditioner."""
 
 
-class A2C(ActorCriticAlgorithm):
+class A2CAlgorithm(ActorCriticAlgorithm):
     """Collect a few steps, estimate advantages, take one gradient step."""
 
     Settings = A2CSettings

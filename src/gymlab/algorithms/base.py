@@ -72,7 +72,7 @@ class LearnerState(NamedTuple):
 class ActorCriticAlgorithm(Algorithm):
     """An algorithm over one actor-critic network.
 
-    To change a shipped one's loss, subclass it (`class MyPPO(PPO): def loss(self, params, batch, hp): ...`) and name it
+    To change a shipped one's loss, subclass it (`class MyPPO(PPOAlgorithm)` with its own `loss`) and name it
     in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
     """
 

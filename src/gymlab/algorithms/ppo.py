@@ -66,7 +66,7 @@ class _Progress(NamedTuple):
     totals: Array  # sums over the executed gradient steps: the loss's metrics, then the gradient's norms
 
 
-class PPO(ActorCriticAlgorithm):
+class PPOAlgorithm(ActorCriticAlgorithm):
     """Collect, estimate advantages once, then take clipped gradient steps over shuffled minibatches."""
 
     Settings = PPOSettings

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gymlab.algorithms.a2c import A2C
+from gymlab.algorithms.a2c import A2CAlgorithm
 from gymlab.algorithms.base import Algorithm
-from gymlab.algorithms.ppo import PPO
-from gymlab.algorithms.reinforce import Reinforce
+from gymlab.algorithms.ppo import PPOAlgorithm
+from gymlab.algorithms.reinforce import ReinforceAlgorithm
 
-ALGORITHMS: dict[str, type[Algorithm]] = {"ppo": PPO, "a2c": A2C, "reinforce": Reinforce}
+ALGORITHMS: dict[str, type[Algorithm]] = {"ppo": PPOAlgorithm, "a2c": A2CAlgorithm, "reinforce": ReinforceAlgorithm}

@@ -62,7 +62,7 @@ class Sample(NamedTuple):
     stale: Array  # chosen by an older policy
 
 
-class Reinforce(ActorCriticAlgorithm):
+class ReinforceAlgorithm(ActorCriticAlgorithm):
     """Wait for an episode to end, then follow the gradient of its return once."""
 
     Settings = ReinforceSettings
