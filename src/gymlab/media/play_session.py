@@ -31,7 +31,7 @@ PAUSE = "p"
 NEXT = "n"
 
 
-class Screen(Protocol):
+class PlayScreen(Protocol):
     def show(self, picture: np.ndarray | str, caption: list[str], *, now: bool = False) -> None: ...
     def keys(self, seconds: float) -> list[str]: ...
 
@@ -64,7 +64,7 @@ class PlayResult:
 class PlaySession:
     """Shows an env on a screen at a pace, reads keys, and optionally records a film."""
 
-    def __init__(self, env: Env, screen: Screen, pace: Pace, title: str, record: Path | None = None) -> None:
+    def __init__(self, env: Env, screen: PlayScreen, pace: Pace, title: str, record: Path | None = None) -> None:
         self.env = env
         self.screen = screen
         self.pace = pace
