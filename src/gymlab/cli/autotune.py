@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.options import DrawSeed, JsonAtEnd, OverridesArgument, Quiet, RecipeArgument, Workers, print_json
+from gymlab.cli.startup import run_guard
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?
 
 
 def autotune(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    recipe: RecipeArgument,
+    overrides: OverridesArgument = None,
     budget: Annotated[
         str, typer.Option(metavar="TIME", help="How long all of it may take, e.g. 20m or 1h30m.")
     ] = "20m",
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
+    seed: DrawSeed = 0,
     name: Annotated[str | None, typer.Option(help="Default: tune- and the recipe's name.")] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the tuned recipe though no improvement was shown.")
@@ -33,11 +34,9 @@ def autotune(
     trials: Annotated[int | None, typer.Option(min=9, help="Of the search; default: what fits.")] = None,
     fresh: Annotated[int | None, typer.Option(min=3, help="Seeds a side to confirm with; default: what fits.")] = None,
     variant: Annotated[str, typer.Option("--as", help="The tuned variant's name.")] = "tuned",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; default: as many as there are cores.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")] = False,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    json: JsonAtEnd = False,
 ) -> None:
     """Search for better settings, then compare them with the recipe's own on seeds that were not used before.
 
@@ -66,8 +65,6 @@ def autotune(
     state = _tune(root, resume_state(root, requested), "json" if json else "quiet" if quiet else "people")
     state = _written(root, state, variant, write=write)
     if json:
-        from gymlab.cli.training_progress import print_json
-
         print_json(state.as_json() | {"commands": _commands(state)})
     elif not quiet:
         typer.echo("\n".join(_lines(state)))
@@ -98,7 +95,7 @@ def _tune(root: Path, state: AutotuneState, output: str) -> AutotuneState:
             typer.echo(text, err=True)
 
     stages = Stages(root, state, output, say)
-    with orderly("before tuning began"):
+    with run_guard("before tuning began"):
         try:
             state = stages.run(typed_command())
         except AutotuneInterrupted as ended:
@@ -120,7 +117,7 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.benchmark_table.trial import trials
     from gymlab.campaigns.executors.processes import Job, phase_of
-    from gymlab.cli.training_progress import run_jobs
+    from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError
     from gymlab.runs.paths import run_paths
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.options import JsonOnStdout, OverridesArgument, print_json
+from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
     from gymlab.campaigns.bench.peer import Work
@@ -18,11 +19,11 @@ PEER_HELP = "A Python that has stable-baselines3: it trains the same in turns."
 
 def bench(
     recipe: Annotated[str, typer.Argument(metavar="[RECIPE]", help="ENV[:VARIANT]")] = "CartPole-v1:ppo",
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    overrides: OverridesArgument = None,
     budget: Annotated[int, typer.Option(help="Env steps of each training.", min=1_000)] = 100_000,
     repeats: Annotated[int, typer.Option(help="Trainings of each that count; one more warms up.", min=1, max=50)] = 3,
     peer: Annotated[Path | None, typer.Option(help=PEER_HELP, exists=True, dir_okay=False)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+    json: JsonOnStdout = False,
 ) -> None:
     """Train a recipe several times from outside and say how fast it was: medians, lowest and highest.
 
@@ -38,9 +39,8 @@ def bench(
     from gymlab.campaigns.bench import table
     from gymlab.campaigns.bench.peer import same_work
     from gymlab.recipes.resolve import resolve
-    from gymlab.runs.files import strict_json
 
-    with orderly("before all was measured"):
+    with run_guard("before all was measured"):
         resolved = resolve(recipe, overrides or ())
         work = None if peer is None else same_work(resolved.recipe, budget)
         console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
@@ -48,7 +48,7 @@ def bench(
         with console.status("warming up") as status:
             measured = _in_turns(words, work, peer, repeats, status.update)
     if json:
-        typer.echo(strict_json({"recipe": resolved.recipe.name, "budget": budget, "measured": measured}))
+        print_json({"recipe": resolved.recipe.name, "budget": budget, "measured": measured})
         return
     for line in table.lines(measured):
         console.print(line)

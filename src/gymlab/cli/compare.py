@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from gymlab.cli.options import Dry, Jobs, Json, print_json
+
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A recipe, 'RECIPE key=value ...', RUN[,RUN ...] or group:G.")],
@@ -23,9 +25,9 @@ def compare(
     ] = None,
     judged: Annotated[Literal["greedy", "sampled"], typer.Option("--judged", help="Which score counts.")] = "greedy",
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Scoring episodes of each way of acting.")] = 100,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side.")] = 1,
-    dry: Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    jobs: Jobs = 1,
+    dry: Dry = False,
+    as_json: Json = False,
 ) -> None:
     """Compare two recipes, changes of one, groups or runs: train what is missing, then score and time both alike.
 
@@ -37,7 +39,7 @@ def compare(
     from gymlab.campaigns.compare_arguments import Manner, side
     from gymlab.campaigns.eta import known_speeds, left
     from gymlab.campaigns.executors.processes import phase_of
-    from gymlab.cli.training_progress import print_json, run_jobs
+    from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError, UserError
     from gymlab.recipes.project_settings import runs_folder
 

@@ -8,20 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Show, check and format recipes; show settings.")
+from gymlab.cli.options import Imports, Json, OverridesArgument, RecipeArgument, Sets
 
-RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")]
-OverridesArgument = Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = typer.Typer(no_args_is_help=True, help="Show, check and format recipes; show settings.")
 
 
 @app.command()
 def show(
     recipe: RecipeArgument,
     overrides: OverridesArgument = None,
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")] = None,
-    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
-    json: JsonOption = False,
+    sets: Sets = None,
+    imports: Imports = None,
+    json: Json = False,
 ) -> None:
     """Print a recipe with every value decided.
 
@@ -47,7 +45,7 @@ def show(
 @app.command()
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Recipe files; default: ./recipes/*.yaml")] = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Check every variant of recipe files and list all problems.
 
@@ -108,7 +106,7 @@ def schema() -> None:
 
 
 @app.command()
-def where(json: JsonOption = False) -> None:
+def where(json: Json = False) -> None:
     """Show every setting of gymlab.toml and where its value came from.
 
     Example: gymlab config where

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gymlab.cli.options import Json, Timeout, print_json
+
 if TYPE_CHECKING:
     from gymlab.runs.locks import Owner
     from gymlab.runs.paths import RunPaths
@@ -16,7 +18,6 @@ _POLL_SECONDS = 0.2
 _EXIT_CODES = {"finished": 0, "failed": 1, "crashed": 1, "stopped": 143}
 
 Run = Annotated[str | None, typer.Argument(metavar="[RUN]", help="Default: the newest running run.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def stop(
@@ -57,7 +58,7 @@ def stop(
 
 def wait(
     runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Default: the newest running.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="S", min=0, help="Seconds to wait at most.")] = None,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Wait until runs have ended. Exit code 0 finished, 1 failed or crashed, 143 stopped, 124 not in time.
@@ -136,7 +137,6 @@ def _insist(paths: RunPaths, owner: Owner) -> None:
 
 
 def _show(runs: list[RunPaths], *, json: bool, before: str = "") -> None:
-    from gymlab.runs.files import strict_json
     from gymlab.runs.logs import strip_escapes
     from gymlab.runs.status import read_status
 
@@ -154,4 +154,4 @@ def _show(runs: list[RunPaths], *, json: bool, before: str = "") -> None:
         if status["status"] in ("stopped", "crashed"):
             typer.echo(f"next: gymlab resume {paths.run_id}")
     if json:
-        typer.echo(strict_json(facts))
+        print_json(facts)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gymlab.cli.options import Json, print_json
+
 if TYPE_CHECKING:
     from gymlab.diagnosis.examine import Diagnosis
 
@@ -17,7 +19,7 @@ def diagnose(
     bundle: Annotated[bool, typer.Option("--bundle", help="Write all that is known to RUN/diagnosis.md.")] = False,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="The same, to this file.")] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Write the first advice to ./recipes/advice/.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what is wrong with a run: findings by weight, each with its evidence and what to change.
 
@@ -25,7 +27,6 @@ def diagnose(
     """
     from gymlab.diagnosis import examine as experiment
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.runs.files import strict_json
     from gymlab.runs.selection import select_run
 
     paths = select_run(run, runs_folder())
@@ -34,7 +35,7 @@ def diagnose(
     written = _bundle(found, output) if bundle or output is not None else None
     facts |= {"bundle": None if written is None else str(written), "applied": _apply(found) if apply else None}
     if as_json:
-        typer.echo(strict_json(facts))
+        print_json(facts)
         return
     from gymlab.diagnosis.page import diagnosis_lines
     from gymlab.runs.logs import strip_escapes

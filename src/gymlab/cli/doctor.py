@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from gymlab.cli.options import Json
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+
+def doctor(json: Json = False) -> None:
     """Show versions, devices, extras, codecs and disk, and how to mend what is wrong. Exit code 1: runs cannot start.
 
     Example: gymlab doctor

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="List environments; check one of your own.")
+from gymlab.cli.options import Imports, Json
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = typer.Typer(no_args_is_help=True, help="List environments; check one of your own.")
 
 
 @app.command("list")
 def list_envs(
     query: Annotated[str, typer.Argument(help="Only ids that contain this.")] = "",
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """List the environments that can be trained on.
 
@@ -52,7 +52,7 @@ def list_envs(
 @app.command()
 def show(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Id-v0, module:Id-v0, module:Class or ./file.py:Class")],
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Print what an environment takes and gives: actions, observations, bounds, limits, recipes and links.
 
@@ -69,8 +69,8 @@ def show(
 def check(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Id-v0, module:Id-v0, module:Class or ./file.py:Class")],
     kwargs: Annotated[str, typer.Option("--kwargs", metavar="JSON", help="Handed to the env.")] = "{}",
-    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
-    json: JsonOption = False,
+    imports: Imports = None,
+    json: Json = False,
 ) -> None:
     """Find out what is wrong with an environment and how to put it right.
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gymlab.cli.options import print_json
+
 if TYPE_CHECKING:
     from gymlab.runs.paths import RunPaths
     from gymlab.session.evaluate_checkpoints import CheckpointScore, EvaluationProtocol
@@ -43,7 +45,6 @@ def evaluate(
 
     Example: gymlab eval @last --checkpoint first,best --seeds 0..4
     """
-    from gymlab.runs.files import strict_json
     from gymlab.session.evaluate_checkpoints import EvaluationProtocol, evaluate_checkpoints
     from gymlab.training.evaluation import WAYS
 
@@ -57,7 +58,7 @@ def evaluate(
             found += evaluate_checkpoints(paths, which, exam, watch)
     if json:
         told = [scored.as_json() for scored in found]
-        typer.echo(strict_json(told[0] if len(told) == 1 else {"evaluations": told}))
+        print_json(told[0] if len(told) == 1 else {"evaluations": told})
     else:
         typer.echo("\n".join(_page(found, exam)))
 

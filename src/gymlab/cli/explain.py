@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gymlab.cli.options import Json, print_json
+
 if TYPE_CHECKING:
     from gymlab.core.explanation import Explanation
 
@@ -16,17 +18,16 @@ SOURCES = ("gymlab.metrics.explain", "gymlab.alerts.explain", "gymlab.recipes.ke
 
 def explain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A metric or a setting, e.g. opt/approx_kl.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what a metric or a setting is, its bounds, what is healthy and what changes it.
 
     Example: gymlab explain opt/explained_variance
     """
-    from gymlab.runs.files import strict_json
 
     found = find_explanations(name)
     if as_json:
-        typer.echo(strict_json([explanation._asdict() for explanation in found]))
+        print_json([explanation._asdict() for explanation in found])
     else:
         typer.echo("\n\n".join(explanation.text() for explanation in found))
 

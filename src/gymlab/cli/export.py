@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import TableSampled, TableSeed
+
 
 def export(
     run: Annotated[str, typer.Argument(metavar="[RUN]", help="RUN[/CHECKPOINT].")] = "@last",
@@ -15,8 +17,8 @@ def export(
         bool, typer.Option("--html", help="One self-contained page: episodes to step through, small envs live.")
     ] = False,
     table: Annotated[Path | None, typer.Option(metavar="PATH", help="One episode, step by step, as CSV.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the table's episode; default: eval.seed.", min=0)] = None,
-    sampled: Annotated[bool, typer.Option("--sampled", help="The table of the policy as it explores.")] = False,
+    seed: TableSeed = None,
+    sampled: TableSampled = False,
 ) -> None:
     """Export a run: as a web page that needs no network, or an episode as a CSV table.
 

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import Imports, Json
+
 
 def init(
     recipe: Annotated[str, typer.Argument(metavar="ENV", help="ENV[:VARIANT]")],
-    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
+    imports: Imports = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Write ./recipes/ENV.yaml: the settings that would be used, each explained, ready to edit.
 

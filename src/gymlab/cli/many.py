@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.startup import run_guard
 from gymlab.cli.targets import Sought
 from gymlab.core.errors import UserError
 
@@ -53,7 +53,7 @@ def train_many(
     _refuse_detaching(detach)
     if grid.vmap is not None and grid.jobs is not None:
         raise UserError("--jobs is for runs in processes of their own: leave it out beside --vmap")
-    with orderly(), _pool(grid.jobs, len(seeds)) as pool:
+    with run_guard(), _pool(grid.jobs, len(seeds)) as pool:
         if grid.vmap is None and not _may_have_gpu():
             pool.warm_up()  # while we read the recipe
         from gymlab.campaigns.group import GroupOptions, make_group, new_specs

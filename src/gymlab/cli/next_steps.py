@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import Json
+
 
 def next_steps(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write it here; default: print it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print a prompt with what was reached, the gaps against published scores and what went wrong.
 

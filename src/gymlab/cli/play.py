@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from gymlab.cli.options import EnvImports
+
 if TYPE_CHECKING:
     from gymlab.media.play_session import PlayResult
     from gymlab.media.policy_player import PolicyPlayer
@@ -37,7 +39,7 @@ def play(
         bool, typer.Option("--pretrained", help="A policy that comes with gymlab, by env or recipe.")
     ] = False,
     terminal: Annotated[bool, typer.Option("--terminal", help="In the terminal, not in a window.")] = False,
-    imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
+    imports: EnvImports = None,
 ) -> None:
     """Watch a run's policy, random actions or play yourself: in a window, or in the terminal where there is no screen.
 

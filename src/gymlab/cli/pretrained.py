@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Trained policies that come with gymlab, and packing your own.")
+from gymlab.cli.options import Json, RunArgument, print_json
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = typer.Typer(no_args_is_help=True, help="Trained policies that come with gymlab, and packing your own.")
 
 
 @app.command("list")
@@ -19,7 +19,6 @@ def list_policies(as_json: Json = False) -> None:
     Example: gymlab pretrained list
     """
     from gymlab.campaigns.pretrained import shelf
-    from gymlab.cli.training_progress import print_json
     from gymlab.reports.sections import columns, printable
 
     every = shelf()
@@ -41,7 +40,7 @@ _MODES = ("greedy", "sampled")
 
 @app.command()
 def make(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")],
+    run: RunArgument,
     into: Annotated[Path, typer.Option("--into", help="The shelf.")] = Path("pretrained"),
     as_json: Json = False,
 ) -> None:
@@ -52,7 +51,7 @@ def make(
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.executors.processes import Job
     from gymlab.campaigns.pretrained import pack
-    from gymlab.cli.training_progress import print_json, run_jobs
+    from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.selection import select_run

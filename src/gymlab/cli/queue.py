@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gymlab.cli.options import Json, Timeout, print_json
+
 if TYPE_CHECKING:
     from gymlab.campaigns.queue.jobs import Job
     from gymlab.campaigns.queue.store import Queue
@@ -16,7 +18,6 @@ app = typer.Typer(help="List, wait for, cancel and limit what waits in the queue
 TIMED_OUT = 124  # as `timeout` has it
 _POLL_SECONDS = 0.2
 _SHOWN = 20
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -39,7 +40,6 @@ def list_jobs(
     Example: gymlab queue list --json
     """
     from gymlab.campaigns.queue.summary import facts, table
-    from gymlab.runs.files import strict_json
 
     jobs_queue = _queue()
     contents = jobs_queue.read()
@@ -50,7 +50,7 @@ def list_jobs(
     if as_json:
         limits = {"jobs": contents.limits.jobs, "steps": contents.limits.steps}
         known = [facts(jobs_queue.root, job) for job in jobs]
-        typer.echo(strict_json({"jobs": known, "limits": limits, "runner": None if runner is None else runner.pid}))
+        print_json({"jobs": known, "limits": limits, "runner": None if runner is None else runner.pid})
         return
     if not jobs:
         typer.echo("the queue is empty: gymlab train CartPole-v1 --queue")
@@ -67,7 +67,7 @@ def wait(
     jobs: Annotated[
         list[str] | None, typer.Argument(metavar="[JOB ...]", help="Numbers or runs; default: all.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="S", min=0, help="Seconds to wait at most.")] = None,
+    timeout: Timeout = None,
     as_json: Json = False,
 ) -> None:
     """Wait until jobs have ended, and sum up. Exit code 1 where one failed, 124 not in time.
@@ -76,7 +76,6 @@ def wait(
     """
     from gymlab.campaigns.queue.runner import ensure_runner
     from gymlab.campaigns.queue.summary import facts, summary
-    from gymlab.runs.files import strict_json
 
     queue_ = _queue()
     waited = [queue_.find(name).id for name in jobs or ()] or [job.id for job in queue_.jobs() if job.open]
@@ -88,7 +87,7 @@ def wait(
         late = deadline is not None and time.monotonic() > deadline
     found = _named(queue_, waited)
     if as_json:
-        typer.echo(strict_json({"jobs": [facts(queue_.root, job) for job in found]}))
+        print_json({"jobs": [facts(queue_.root, job) for job in found]})
     else:
         typer.echo("\n".join(summary(queue_.root, found)))
     if any(job.open for job in found):
@@ -109,7 +108,6 @@ def cancel(
     """
     from gymlab.campaigns.queue.summary import facts
     from gymlab.core.errors import UserError
-    from gymlab.runs.files import strict_json
 
     queue_ = _queue()
     if not jobs and not every:
@@ -117,7 +115,7 @@ def cancel(
     chosen = [job for job in queue_.jobs() if job.open] if every else [queue_.find(name) for name in jobs or ()]
     done = [queue_.cancel(job.id) for job in chosen]
     if as_json:
-        typer.echo(strict_json({"jobs": [facts(queue_.root, job) for job in done]}))
+        print_json({"jobs": [facts(queue_.root, job) for job in done]})
         return
     for job in done:
         told = "is asked to stop" if job.state == "running" else job.state
@@ -141,7 +139,6 @@ def limits(
     from gymlab.core.clock import parse_number
     from gymlab.core.errors import UserError
     from gymlab.core.format import format_count
-    from gymlab.runs.files import strict_json
 
     wanted = None if steps is None else parse_number(steps)
     if steps is not None and (not isinstance(wanted, int) or wanted < 0):
@@ -150,7 +147,7 @@ def limits(
     changed = jobs is not None or steps is not None
     now = queue_.limit(jobs, int(wanted) if wanted is not None else None) if changed else queue_.read().limits
     if as_json:
-        typer.echo(strict_json({"jobs": now.jobs, "steps": now.steps}))
+        print_json({"jobs": now.jobs, "steps": now.steps})
     else:
         typer.echo(
             f"{now.jobs} jobs at once, {'any number of' if now.steps is None else format_count(now.steps)} env steps"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from gymlab.cli.options import print_json
 from gymlab.cli.targets import Sought, group_named, newest_interrupted
 from gymlab.core.errors import UserError
 
@@ -101,10 +102,8 @@ def put_in(root: Path, requests: Iterable[JobRequest], *, json: bool) -> list[Jo
     jobs = queue.add(*requests)
     ensure_runner(queue)
     if json:
-        from gymlab.runs.files import strict_json
-
         waiting = [job.id for job in queue.jobs() if job.state == "waiting"]
-        typer.echo(strict_json({"jobs": [_told(job, waiting) for job in jobs]}))
+        print_json({"jobs": [_told(job, waiting) for job in jobs]})
         return jobs
     for job in jobs:
         typer.echo(f"job {job.id}: {job.title}" + (f" ({job.run_id})" if job.run_id else ""))

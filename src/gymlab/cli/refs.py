@@ -6,20 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
+from gymlab.cli.options import Json, print_json
+
 _OWN_RUNS = 3
 
 
 def refs(
     env: Annotated[str, typer.Argument(metavar="ENV", help="A Gymnasium id, e.g. CartPole-v1.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only published scores of this one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print what is known to be reachable on an env, with sources, beside your own best runs.
 
     Example: gymlab refs LunarLander-v3
     """
     from gymlab.campaigns.references import data, scores_of
-    from gymlab.cli.training_progress import print_json
     from gymlab.core.errors import UserError, suggestion
     from gymlab.envs.registry import resolve_id
     from gymlab.recipes.project_settings import runs_folder

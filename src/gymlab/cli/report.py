@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import Json, RunArgument
+
 
 def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")
-    ] = "@last",
+    run: RunArgument = "@last",
     write: Annotated[bool, typer.Option("--write", help="Also replace report.md and report.json in the run.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the report of a run: result, score, curves, settings, time and how to make it again.
 

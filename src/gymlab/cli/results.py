@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gymlab.cli.options import Dry, Jobs, Json, print_json
+
 if TYPE_CHECKING:
     from gymlab.campaigns.benchmark_table.plan import Row
     from gymlab.campaigns.benchmark_table.table import Line
@@ -18,7 +20,6 @@ Rows = Annotated[
     list[str] | None, typer.Argument(metavar="[RECIPE ...]", help="Rows by title, recipe or env; default: all.")
 ]
 Folder = Annotated[Path, typer.Option("--folder", help="Holds plan.yaml and the results, one file per seed.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -26,8 +27,8 @@ def run(
     recipes: Rows = None,
     folder: Folder = Path("results"),
     seeds: Annotated[str | None, typer.Option("--seeds", help="Only these of the plan's: 2 or 0..1.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side.")] = 1,
-    dry: Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")] = False,
+    jobs: Jobs = 1,
+    dry: Dry = False,
     as_json: Json = False,
 ) -> None:
     """Train and score what has no result yet, or a stale one; interrupted runs go on, finished ones are kept.
@@ -37,7 +38,7 @@ def run(
     from gymlab.campaigns.benchmark_table.record import write_record
     from gymlab.campaigns.benchmark_table.table import data, read_line, record_path
     from gymlab.campaigns.eta import known_speeds, left
-    from gymlab.cli.training_progress import print_json, run_jobs
+    from gymlab.cli.progress import run_jobs
     from gymlab.recipes.project_settings import runs_folder
 
     rows = _rows(folder, recipes, seeds)
@@ -82,7 +83,6 @@ def show(
     from gymlab.campaigns.benchmark_table.page import write_page
     from gymlab.campaigns.benchmark_table.plan import FILE, read_plan
     from gymlab.campaigns.benchmark_table.table import data, read_line
-    from gymlab.cli.training_progress import print_json
 
     lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
     if write:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gymlab.cli.options import Json, print_json
+
 if TYPE_CHECKING:
     from gymlab.reports.run_facts import Facts
     from gymlab.runs.paths import RunPaths
@@ -18,7 +20,6 @@ Runs = Annotated[list[str], typer.Argument(metavar="RUN ...", help="Runs, each a
 Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates or seconds.")]
 Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over this share of the axis, e.g. 0.05.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest N.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _COLUMNS = ("id", "name", "seed", "status", "env_steps", "best_return", "solved", "tags", "created")
 _LEFT_OUT = ("name", "tags", "created")
@@ -51,7 +52,7 @@ def list_runs(last: Last = None, as_json: Json = False) -> None:
     for note in registry.notes:
         typer.echo(f"note: {note}", err=True)
     if as_json:
-        _print_json(entries)
+        print_json(entries)
     elif entries:
         _print_table(entries)
     else:
@@ -76,7 +77,7 @@ def show(
     if as_json:
         known = {"run": summarize(facts.paths), "folder": str(facts.paths.root), "status": facts.status}
         known |= {"manifest": facts.manifest, "checkpoints": facts.checkpoints, "metrics": facts.measured.last}
-        _print_json({**known, **page_data(facts)})
+        print_json({**known, **page_data(facts)})
         return
     defaults = default_settings(facts.settings, of_algorithm=False)
     typer.echo("\n".join(page(facts, defaults, every_metric=every)))
@@ -99,7 +100,7 @@ def compare(
     name = metric or "roll/return_mean"
     facts = _read(runs, [name], axis)
     if as_json:
-        _print_json({"axis": axis, **comparison.data(facts, name)})
+        print_json({"axis": axis, **comparison.data(facts, name)})
     else:
         typer.echo("\n".join(comparison.page(facts, name, smooth)))
 
@@ -128,7 +129,7 @@ def plot(
     if as_json:
         shown = names or list(facts[0].measured.curves)
         curves = {f.run_id: {name: sections.curve_data(comparison.curve_of(f, name)) for name in shown} for f in facts}
-        _print_json({"axis": axis, "curves": curves, "png": None if png is None else str(png)})
+        print_json({"axis": axis, "curves": curves, "png": None if png is None else str(png)})
     elif text or png is None:
         blocks = [comparison.overlay(facts, name, smooth) for name in names]
         blocks = blocks or [sections.return_plot(facts[0]), sections.sparklines(facts[0])]
@@ -241,12 +242,6 @@ def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, 
     except OSError as error:
         raise UserError(f"cannot write '{target}': {error.strerror}") from error
     typer.echo(f"picture written to {target}", err=True)
-
-
-def _print_json(value: Any) -> None:
-    from gymlab.runs.files import strict_json
-
-    typer.echo(strict_json(value))
 
 
 def _print_table(entries: list[dict[str, Any]]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.options import JsonOnStdout, print_json
+from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def smoke(
         int | None, typer.Option(help="Recipes at a time; default: one per core, at most 4.", min=1)
     ] = None,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Most that one recipe may take.", min=1)] = 300,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+    json: JsonOnStdout = False,
 ) -> None:
     """Put every recipe, yours in ./recipes too, through 2 updates, an evaluation, save, resume and 20 steps of play.
 
@@ -46,19 +47,18 @@ def smoke(
     from gymlab.campaigns.smoke.choose import choose
     from gymlab.campaigns.smoke.runner import Crew
     from gymlab.core.errors import UserError
-    from gymlab.runs.files import strict_json
     from gymlab.runs.platform import usable_cores
 
     chosen = choose(recipes or (), family or ())
     if not chosen:
         raise UserError("no recipe is both of these names and of these families")
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
-    with orderly("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
+    with run_guard("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
         _watch(crew, console, max(len(found.reference) for found in chosen))
     statuses = {"passed": "ok", "failed": "failed", "skipped": "skipped"}
     count = {name: sum(v.status == status for v in crew.verdicts) for name, status in statuses.items()}
     if json:
-        typer.echo(strict_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in crew.verdicts]}))
+        print_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in crew.verdicts]})
     else:
         console.print(", ".join(f"{number} {status}" for status, number in count.items()))
         console.print(

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.options import JsonOnStdout, OverridesArgument, RecipeArgument, RunBudget, RunSeed, print_json
+from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
     from gymlab.core.statistics import Estimate
 
 app = typer.Typer(no_args_is_help=True, help="Measure what parallel envs and distinct seeds are worth.")
-
-RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")]
-OverridesArgument = Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")]
 
 
 @app.command()
@@ -23,8 +20,8 @@ def coverage(
     recipe: RecipeArgument,
     overrides: OverridesArgument = None,
     updates: Annotated[int, typer.Option(help="Rollouts to look at, while training goes on.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 0,
-    json: JsonOption = False,
+    seed: RunSeed = 0,
+    json: JsonOnStdout = False,
 ) -> None:
     """Report how much the states and transitions of parallel envs overlap, rollout by rollout.
 
@@ -35,14 +32,13 @@ def coverage(
     Example: gymlab study coverage MountainCar-v0 --updates 4
     """
     from gymlab.campaigns.studies.coverage import drawn, study
-    from gymlab.runs.files import strict_json
 
     console = _console(json)
     found = None
     name = _resolve(recipe, overrides)
     head = ("rollout", "cells", "one env", "worth", "shared", "jaccard", "new", "own", "other", "so far")
     console.print("".join(f"{title:>9}" for title in head))
-    with orderly("before all rollouts were seen"):
+    with run_guard("before all rollouts were seen"):
         for found in study(name, updates=updates, seed=seed):
             row = found.overlaps[-1]
             numbers = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
@@ -52,7 +48,7 @@ def coverage(
         visits = None if found.visits is None else found.visits.tolist()
         rows = [row._asdict() for row in found.overlaps]
         facts = {"recipe": name.name, "n_envs": found.n_envs, "n_steps": found.n_steps, "rollouts": rows}
-        typer.echo(strict_json({**facts, "visits": visits}))
+        print_json({**facts, "visits": visits})
         return
     if found.visits is not None:
         labels = name.env.observations or ("feature 0", "feature 1")
@@ -69,8 +65,8 @@ def seeds(
     recipe: RecipeArgument,
     overrides: OverridesArgument = None,
     runs: Annotated[int, typer.Option(help="Runs of each arm, with seeds 0, 1, ...", min=2)] = 5,
-    budget: Annotated[str | None, typer.Option(help="Of each run, e.g. 50k; default: the recipe's.")] = None,
-    json: JsonOption = False,
+    budget: RunBudget = None,
+    json: JsonOnStdout = False,
 ) -> None:
     """Compare training with seeds for every env against seeds that all envs share, and against one seed for ever.
 
@@ -79,14 +75,13 @@ def seeds(
     Example: gymlab study seeds CartPole-v1 --runs 5 --budget 30k
     """
     from gymlab.campaigns.studies.seeds import ARMS, Trained, compare, study
-    from gymlab.runs.files import strict_json
 
     console = _console(json)
     resolved = _resolve(recipe, overrides, budget)
     trained: list[Trained] = []
     console.print(f"{'seed':>4}  {'arm':<10}{'final':>10}{'on the way':>12}")
     total = runs * len(ARMS)
-    with orderly("before all runs were done"), console.status(f"run 1 of {total}") as status:
+    with run_guard("before all runs were done"), console.status(f"run 1 of {total}") as status:
         for run in study(resolved, runs=runs):
             trained.append(run)
             status.update(f"run {min(len(trained) + 1, total)} of {total}")
@@ -95,7 +90,7 @@ def seeds(
     if json:
         rows = [{key: _plain(value) for key, value in row._asdict().items()} for row in compared]
         facts = {"recipe": resolved.name, "budget": str(resolved.budget), "n_envs": resolved.n_envs, "runs": runs}
-        typer.echo(strict_json({**facts, "arms": rows, "trained": [run._asdict() for run in trained]}))
+        print_json({**facts, "arms": rows, "trained": [run._asdict() for run in trained]})
         return
     for row in compared:
         console.print(f"{row.arm}: {ARMS[row.arm]}")

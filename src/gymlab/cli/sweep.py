@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gymlab.cli.run_guard import orderly
-from gymlab.cli.training_progress import print_json
+from gymlab.cli.options import DrawSeed, JsonAtEnd, Quiet, RunBudget, Workers, print_json
+from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
     from gymlab.campaigns.sweep.store import TrialStore
@@ -27,9 +27,6 @@ class _WithRecipe(TyperGroup):
 app = typer.Typer(cls=_WithRecipe, no_args_is_help=True, help="Try many settings of a recipe: gymlab sweep RECIPE ...")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The sweep.")]
-Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Runs at once; default: as many as there are cores.")]
 Storage = Annotated[str | None, typer.Option(metavar="URL", help="Database, e.g. sqlite:///s.db; default: a journal.")]
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Also do the trials of other machines, which must have ended.")
@@ -50,8 +47,8 @@ def start(
     prune: Annotated[str, typer.Option(help="none, halving or median: give worse trials up early.")] = "none",
     trials: Annotated[int | None, typer.Option(min=1, help="How many; default 20, of a grid all.")] = None,
     seeds: Annotated[str, typer.Option(metavar="K|A..B|A,B", help="Runs of each trial; its score is their IQM.")] = "1",
-    budget: Annotated[str | None, typer.Option(help="Of each run, e.g. 50k; default: the recipe's.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
+    budget: RunBudget = None,
+    seed: DrawSeed = 0,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Trials decided on together; they do not wait for each other.")
     ] = None,
@@ -65,13 +62,13 @@ def start(
     stop_at_critical: Annotated[bool, typer.Option("--stop-sick", help="Prune a trial at a critical alert.")] = False,
     workers: Workers = None,
     quiet: Quiet = False,
-    json: Json = False,
+    json: JsonAtEnd = False,
 ) -> None:
     """Begin a sweep, or go on with one where the same command was interrupted.
 
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
-    with orderly("before the sweep began"):
+    with run_guard("before the sweep began"):
         from gymlab.campaigns.sweep.plan import SweepOptions, make_plan, reuse_plan
         from gymlab.campaigns.sweep.store import create_store
         from gymlab.cli.many import parse_seeds
@@ -108,30 +105,30 @@ def resume(
     take_over: TakeOver = False,
     workers: Workers = None,
     quiet: Quiet = False,
-    json: Json = False,
+    json: JsonAtEnd = False,
 ) -> None:
     """Go on with a sweep: trials that were under way go on from their runs' last checkpoints.
 
     Example: gymlab sweep resume my-sweep
     """
-    with orderly("before the sweep went on"):
+    with run_guard("before the sweep went on"):
         _run(_open_store(name, storage), workers, quiet=quiet, json=json, take_over=take_over)
 
 
 @app.command()
 def join(
-    name: Name, storage: Storage = None, workers: Workers = None, quiet: Quiet = False, json: Json = False
+    name: Name, storage: Storage = None, workers: Workers = None, quiet: Quiet = False, json: JsonAtEnd = False
 ) -> None:
     """Help with a sweep that another process or machine does; no trial is done twice.
 
     Example: gymlab sweep join my-sweep --storage postgresql://host/sweeps
     """
-    with orderly("before the sweep was joined"):
+    with run_guard("before the sweep was joined"):
         _run(_open_store(name, storage), workers, quiet=quiet, json=json)
 
 
 @app.command()
-def status(name: Name, storage: Storage = None, json: Json = False) -> None:
+def status(name: Name, storage: Storage = None, json: JsonAtEnd = False) -> None:
     """Say how far a sweep is and what its best trial is.
 
     Example: gymlab sweep status my-sweep --json
@@ -148,7 +145,7 @@ def status(name: Name, storage: Storage = None, json: Json = False) -> None:
 
 
 @app.command()
-def results(name: Name, storage: Storage = None, json: Json = False) -> None:
+def results(name: Name, storage: Storage = None, json: JsonAtEnd = False) -> None:
     """List the trials of a sweep, the best first.
 
     Example: gymlab sweep results my-sweep
@@ -173,7 +170,7 @@ def best(
     write: Annotated[bool, typer.Option("--write", help="Write it as a variant into ./recipes.")] = False,
     variant: Annotated[str | None, typer.Option("--as", help="The variant's name; default: the sweep's.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    json: Json = False,
+    json: JsonAtEnd = False,
 ) -> None:
     """Show the best trial; with --write as a recipe of your own.
 
@@ -212,7 +209,7 @@ def plot(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A PNG; default: in the sweep's folder.")
     ] = None,
-    json: Json = False,
+    json: JsonAtEnd = False,
 ) -> None:
     """Draw the score against each setting, and how much each of them matters.
 

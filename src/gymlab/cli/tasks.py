@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gymlab.cli.options import Json
+
 if TYPE_CHECKING:
     from gymlab.campaigns.queue.jobs import JobRequest
     from gymlab.campaigns.queue.tasks import AgentTask, CommandTask, TrainTask
@@ -17,7 +19,7 @@ def tasks(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML list: smoke, results, sweep, train, agent ...")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until they are done, and sum up.")] = False,
     dry: Annotated[bool, typer.Option("--dry", help="Only check the file and say what would be done.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Put the tasks of a file into the queue, in their order: the whole file is checked first.
 

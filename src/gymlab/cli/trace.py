@@ -7,30 +7,31 @@ from typing import Annotated, Any
 
 import typer
 
+from gymlab.cli.options import Imports, Json, OverridesArgument, RecipeArgument, Sets, print_json
+
 _WARM_UP = 16  # steps before the look, so that what moves has moved
 
 
 def trace(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    recipe: RecipeArgument,
+    overrides: OverridesArgument = None,
     batch: Annotated[int, typer.Option(help="Envs whose observations are looked at.", min=1, max=1024)] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the envs and the weights.", min=0)] = 0,
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")] = None,
-    imports: Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    sets: Sets = None,
+    imports: Imports = None,
+    as_json: Json = False,
 ) -> None:
     """Print every layer's output shape, mean, std and weights for real observations, before any training.
 
     Example: gymlab trace ALE/Pong-v5:rgb
     """
     from gymlab.recipes.resolve import resolve
-    from gymlab.runs.files import strict_json
 
     resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
     rows, total = _traced(resolved.recipe, batch, seed)
     if as_json:
         found = {"recipe": resolved.recipe.name, "batch": batch, "parameters": total, "layers": rows}
-        typer.echo(strict_json(found))
+        print_json(found)
         return
     width = max(len(row["layer"]) for row in rows)
     typer.echo(f"{'layer':<{width}}  {'output':>16} {'mean':>10} {'std':>10} {'parameters':>11}")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gymlab.cli.garbage_collection import no_collecting
+from gymlab.cli.options import EnvImports, JsonAtEnd, Quiet, RunSeed
 from gymlab.cli.queueing import Order, queue_again, queue_new, seeds_of, written
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.startup import gc_off_during_start, run_guard
 from gymlab.cli.targets import Sought, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
 
@@ -31,8 +31,6 @@ Wandb = Annotated[
     str | None, typer.Option("--wandb", metavar="[=PROJECT]", help="Copy to Weights & Biases, e.g. --wandb=my-project.")
 ]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Copy to TensorBoard files in the run's folder.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
 Seeds = Annotated[
     str | None,
@@ -53,7 +51,7 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value with th
 def train(
     recipe: RecipeArgument = None,
     overrides: Overrides = None,
-    seed: Annotated[int, typer.Option(help="Seed of the run.", min=0)] = 0,
+    seed: RunSeed = 0,
     seeds: Seeds = None,
     jobs: Jobs = None,
     vmap: Vmap = None,
@@ -72,14 +70,14 @@ def train(
     init_from: Annotated[str | None, typer.Option(help="RUN[/CHECKPOINT] whose policy to start from.")] = None,
     engine: Annotated[str | None, typer.Option(help="auto, gymnasium, jax, ale or envpool.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or gpu.")] = None,
-    imports: Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")] = None,
+    imports: EnvImports = None,
     wandb: Wandb = None,
     tensorboard: TensorBoard = False,
     detach: Detach = False,
     queue: Queued = False,
     key: Key = None,
     quiet: Quiet = False,
-    json: Json = False,
+    json: JsonAtEnd = False,
     jsonl: Jsonl = False,
     background: Background = None,
 ) -> None:
@@ -149,7 +147,7 @@ def _train_one(
     detach: bool,
     trackers: tuple[str | None, bool],
 ) -> None:
-    with orderly(), no_collecting() as until:
+    with run_guard(), gc_off_during_start() as until:
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
@@ -208,7 +206,7 @@ def resume(
     queue: Queued = False,
     key: Key = None,
     quiet: Quiet = False,
-    json: Json = False,
+    json: JsonAtEnd = False,
     jsonl: Jsonl = False,
     background: Background = None,
 ) -> None:
@@ -258,7 +256,7 @@ def _resume(
     wandb: str | None = None,
     tensorboard: bool = False,
 ) -> None:
-    with orderly():
+    with run_guard():
         from gymlab.cli.detach import detach_again, typed_command
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
@@ -299,7 +297,7 @@ def _resume(
             use_threads(read_run_recipe(paths.recipe))
         screen = _screen(output, [])
         try:
-            with screen, _keys_of(output) as keys, no_collecting() as until:
+            with screen, _keys_of(output) as keys, gc_off_during_start() as until:
                 result = go_on(paths, how, watchers=[screen, keys], announce=until(screen.announce))
         except NothingToDo as told:
             typer.echo(str(told))

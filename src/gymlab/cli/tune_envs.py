@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.run_guard import orderly
+from gymlab.cli.options import JsonOnStdout, OverridesArgument, RecipeArgument, print_json
+from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
     from gymlab.session.throughput import Throughput
 
 
 def tune_envs(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")] = None,
+    recipe: RecipeArgument,
+    overrides: OverridesArgument = None,
     n_envs: Annotated[
         list[int] | None,
         typer.Option(help="Envs to try; may be given again. Default: half to four times the recipe's.", min=1),
@@ -23,7 +24,7 @@ def tune_envs(
         float, typer.Option(help="For each configuration, after it is compiled.", min=0.1, max=60)
     ] = 1.0,
     write: Annotated[bool, typer.Option("--write", help="Put the recommendation into your gymlab.toml.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")] = False,
+    json: JsonOnStdout = False,
 ) -> None:
     """Time training with every engine, in this process and in others, with few and many envs, and recommend one.
 
@@ -36,11 +37,10 @@ def tune_envs(
 
     from gymlab.recipes.project_settings import user_file, write_override
     from gymlab.recipes.resolve import resolve
-    from gymlab.runs.files import strict_json
     from gymlab.runs.platform import usable_cores
     from gymlab.session.throughput import engine_configs, overrides_for, recommend, time_all
 
-    with orderly("before all were timed"):
+    with run_guard("before all were timed"):
         resolved = resolve(recipe, overrides or ())
         console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
         for note in resolved.notes:
@@ -68,7 +68,7 @@ def tune_envs(
             "overrides": texts,
             "written": None if path is None else str(path),
         }
-        typer.echo(strict_json(found_json))
+        print_json(found_json)
         return
     assert best.steps_per_second is not None
     console.print(

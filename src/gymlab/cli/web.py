@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import OptionalRunArgument, TableSampled, TableSeed
 from gymlab.core.errors import UserError
 
 Host = Annotated[str, typer.Option(help="Address to listen at; beyond 127.0.0.1 a token is demanded.")]
@@ -29,9 +30,7 @@ def web(host: Host = "127.0.0.1", port: Port = 0, token: Token = None, open_brow
 
 
 def inspect(
-    run: Annotated[
-        str, typer.Argument(metavar="[RUN]", help="Id, unique beginning, path, @last or @best:ENV.")
-    ] = "@last",
+    run: OptionalRunArgument = "@last",
     host: Host = "127.0.0.1",
     port: Port = 0,
     token: Token = None,
@@ -39,8 +38,8 @@ def inspect(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the episode's table and open nothing.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the table's episode; default: eval.seed.", min=0)] = None,
-    sampled: Annotated[bool, typer.Option("--sampled", help="The table of the policy as it explores.")] = False,
+    seed: TableSeed = None,
+    sampled: TableSampled = False,
 ) -> None:
     """Walk through an episode of a run's policy in the browser: what it saw, did, expected and got.
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -101,9 +101,3 @@ def run_jobs(
         raise typer.Exit(ended.exit_code) from ended
     finally:
         progress.close()
-
-
-def print_json(value: Any) -> None:
-    from gymlab.runs.files import strict_json
-
-    typer.echo(strict_json(value))

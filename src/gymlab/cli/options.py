@@ -1,0 +1,84 @@
+"""Options that several commands share, and what they mean: output mode, seeds, numbers of steps."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import typer
+
+from gymlab.core.errors import UserError
+
+MAX_RUNS = 10_000  # of one command
+TIMED_OUT = 124  # exit code, the same as that of timeout(1)
+
+RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")]
+OverridesArgument = Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")]
+OptionalRunArgument = Annotated[
+    str, typer.Argument(metavar="[RUN]", help="Id, unique beginning, path, @last or @best:ENV.")
+]
+
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")]
+Imports = Annotated[list[str] | None, typer.Option("--import", metavar="MODULE", help="Import first.")]
+EnvImports = Annotated[list[str] | None, typer.Option("--import", help="Module that registers envs.")]
+RunSeed = Annotated[int, typer.Option(help="Seed of the run.", min=0)]
+DrawSeed = Annotated[int, typer.Option(min=0, help="Of what is drawn.")]
+RunBudget = Annotated[str | None, typer.Option(help="Of each run, e.g. 50k; default: the recipe's.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Runs at once; default: as many as there are cores.")]
+Dry = Annotated[bool, typer.Option("--dry", help="Only say what would be trained and how long it takes.")]
+Timeout = Annotated[float | None, typer.Option(metavar="S", min=0, help="Seconds to wait at most.")]
+TableSeed = Annotated[int | None, typer.Option(help="Seed of the table's episode; default: eval.seed.", min=0)]
+TableSampled = Annotated[bool, typer.Option("--sampled", help="The table of the policy as it explores.")]
+
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonAtEnd = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
+JsonOnStdout = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")]
+
+OutputMode = Literal["people", "quiet", "json", "jsonl"]
+
+
+def output_mode(*, quiet: bool, json: bool, jsonl: bool = False) -> OutputMode:
+    """The output that --quiet, --json and --jsonl choose together."""
+    return "jsonl" if jsonl else "json" if json else "quiet" if quiet else "people"
+
+
+def print_json(value: Any) -> None:
+    """Print JSON on one line; NaN and infinity become null."""
+    from gymlab.runs.files import strict_json
+
+    typer.echo(strict_json(value))
+
+
+def parse_seeds(text: str, first: int = 0) -> list[int]:
+    """`8` is that many seeds starting at `first`, `0..7` a range with both ends, `1,5,9` a list."""
+    words = [word.strip() for word in text.split(",")]
+    seeds: list[int] = []
+    for word in words:
+        match = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", word)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise UserError(f"--seeds={text[:80]!r}: how many (8), from..to (0..7) or a list (1,5,9)")
+        if match[2]:
+            seeds += range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_RUNS) + 1)
+        elif len(words) > 1:
+            seeds.append(int(match[1]))
+        else:
+            seeds += range(first, first + min(int(match[1]), MAX_RUNS + 1))
+    seeds = list(dict.fromkeys(seeds))
+    if not 1 <= len(seeds) <= MAX_RUNS:
+        raise UserError(f"--seeds={text[:80]!r}: at least 1 and at most {MAX_RUNS} runs")
+    return seeds
+
+
+def parse_env_steps(option: str, text: str | None, *, least: int, hint: str = "") -> int | None:
+    """The whole number of env steps in `option`, e.g. 500k or 5M."""
+    from gymlab.core.clock import parse_number
+
+    if text is None:
+        return None
+    steps = parse_number(text)
+    if not isinstance(steps, int) or steps < least:
+        raise UserError(f"{option} {text}: a number of env steps such as 500k or 5M{hint}")
+    return steps
