@@ -7,8 +7,8 @@ from gymlab.cli.startup import default_sigint, restore_sigint
 
 def main() -> None:
     default_sigint()
-    gc.set_threshold(10_000, 20, 100)  # starting makes objects that stay: to look for garbage among them is in vain
-    from gymlab.cli.main import leave
+    gc.set_threshold(10_000, 20, 100)  # most objects made at the start stay: collect rarely
+    from gymlab.cli.main import exit_process
     from gymlab.cli.main import main as run
 
     restore_sigint()
@@ -16,9 +16,9 @@ def main() -> None:
         run()
     except SystemExit as ended:
         default_sigint()
-        leave(ended.code)
+        exit_process(ended.code)
     finally:
-        default_sigint()  # a late Ctrl-C must not strike libraries that tidy up
+        default_sigint()  # a late Ctrl-C must not interrupt the cleanup of libraries
 
 
 if __name__ == "__main__":

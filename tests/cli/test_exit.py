@@ -14,7 +14,9 @@ SAYS = "class Held:\n    def __del__(self): print('freed')\nheld = Held()\nprint
 
 
 def ended(before: str, code: str = "3") -> tuple[int, str, str]:
-    script = f"import atexit, sys, threading, time\nfrom gymlab.cli.main import leave\n{before}\nleave({code})"
+    script = (
+        f"import atexit, sys, threading, time\nfrom gymlab.cli.main import exit_process\n{before}\nexit_process({code})"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -35,7 +37,7 @@ def test_the_interpreter_ends_it_where_somebody_still_works_or_watches() -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_what_cannot_be_said_is_no_success_and_nobody_listening_is_no_failure() -> None:
-    script = "from gymlab.cli.main import leave; import sys; print('said'); leave(0)"
+    script = "from gymlab.cli.main import exit_process; import sys; print('said'); exit_process(0)"
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     for command, code in (("exec {} -c {} > /dev/full", 120), ("exec {} -c {} >&-", 0)):
         line = command.format(shlex.quote(sys.executable), shlex.quote(script))

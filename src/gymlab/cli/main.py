@@ -1,4 +1,4 @@
-"""`gymlab`: one command line over everything."""
+"""The `gymlab` command: its subcommands, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ app.command("tasks", rich_help_panel="Maintain")(tasks.tasks)
 app.command("doctor", rich_help_panel="Maintain")(doctor.doctor)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from gymlab.core import __version__
 
         typer.echo(f"gymlab {__version__}")
@@ -109,9 +109,12 @@ def root(
 
 
 def _with_optional_values(words: list[str]) -> list[str]:
-    """`--wandb` takes a project only after '=', `--vmap` values only in a list: what else follows is the recipe."""
+    """Append '=' to --wandb and --vmap where the next word is not their value but the recipe.
+
+    `--wandb` takes a project only after '='; `--vmap` takes values only as a list, KEY=A,B.
+    """
     following = [*words[1:], ""]
-    trains = words[:1] != ["sweep"]  # whose --vmap takes nothing
+    trains = words[:1] != ["sweep"]  # `sweep --vmap` is a flag
     alone = [
         word == "--wandb" or (word == "--vmap" and trains and ("=" not in after or "," not in after))
         for word, after in zip(words, following, strict=True)
@@ -119,23 +122,25 @@ def _with_optional_values(words: list[str]) -> list[str]:
     return [f"{word}=" if bare else word for word, bare in zip(words, alone, strict=True)]
 
 
-def leave(code: object) -> NoReturn:
-    """End as the interpreter would, but for freeing one by one what the system takes back at once: that takes JAX half
-    a second. Where somebody still works or watches, the interpreter ends it.
+def exit_process(code: object) -> NoReturn:
+    """Exit without tearing down the interpreter, which takes half a second with JAX loaded.
+
+    Atexit functions run and output is flushed. With other threads, a profiler or a tracer, it is a plain sys.exit.
     """
     busy = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.current_thread())
     if busy or sys.getprofile() or sys.gettrace() or isinstance(code, str):
         sys.exit(code)  # type: ignore[arg-type]
     atexit._run_exitfuncs()
-    if not _all_said():
-        sys.exit(code)  # type: ignore[arg-type] # which tells what could not be written
+    if not _flush_output():
+        sys.exit(code)  # type: ignore[arg-type] # its own flush reports the error
     os._exit(code if isinstance(code, int) else 0)
 
 
-def _all_said() -> bool:
+def _flush_output() -> bool:
+    """Flush stdout and stderr; False if that fails."""
     try:
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # closed before we began
+            if stream is not None:  # closed by the parent process
                 stream.flush()
     except (OSError, ValueError):
         return False
@@ -144,12 +149,12 @@ def _all_said() -> bool:
 
 @cache
 def _command() -> Callable[[], object]:
-    """All commands, which take longer to put together than most of them to run."""
+    """The command tree, built once: that takes longer than most commands run."""
     return typer.main.get_command(app)
 
 
 def main() -> None:
-    """Run a command. A mistake of the user's gives one message and exit code 2, never a traceback."""
+    """Run a command. A user's mistake prints one message and exits with code 2, without a traceback."""
     from gymlab.core.errors import GymlabError
 
     sys.argv[1:] = _with_optional_values(sys.argv[1:])
@@ -162,7 +167,7 @@ def main() -> None:
         sys.exit(130)
     except SystemExit as ended:
         if getattr(ended, "at_once", False):
-            _all_said()
+            _flush_output()
             os._exit(ended.code if isinstance(ended.code, int) else 1)
         raise
     except BrokenPipeError:
