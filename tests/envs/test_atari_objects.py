@@ -10,7 +10,7 @@ import pytest
 
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
-from gymlab.envs.games.atari.console import noop_count
+from gymlab.envs.games.atari.emulator import noop_count
 from gymlab.envs.games.atari.objects import _between
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings

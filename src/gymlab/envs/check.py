@@ -299,26 +299,26 @@ def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[CheckResult]:
 def begin(env: Any, found: Found) -> tuple[Any, Any]:
     """Reset, going on as well as possible where the env does it in an old way."""
     try:
-        given = env.reset(seed=1)
+        result = env.reset(seed=1)
     except TypeError as error:
         if "'seed'" not in str(error):
             raise
         found("error", "seed", f"reset does not take one: {error}", RESET_FIX)
-        given = env.reset()
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict):
-        return given
-    found("error", "reset", f"it returned {_kind(given)}, not (obs, info)", RESET_FIX)
-    return (given[0] if isinstance(given, tuple) and given else given), {}
+        result = env.reset()
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        return result
+    found("error", "reset", f"it returned {_kind(result)}, not (obs, info)", RESET_FIX)
+    return (result[0] if isinstance(result, tuple) and result else result), {}
 
 
 def advance(env: Any, action: Any, found: Found) -> tuple[Any, Any, Any, Any, Any]:
     """Step, likewise."""
-    given = env.step(action)
-    if isinstance(given, tuple) and len(given) == 5:
-        return given
-    found("error", "step", f"it returned {_kind(given)}, not 5 values", STEP_FIX)
-    if isinstance(given, tuple) and len(given) == 4:
-        return given[0], given[1], bool(given[2]), False, given[3]
+    result = env.step(action)
+    if isinstance(result, tuple) and len(result) == 5:
+        return result
+    found("error", "step", f"it returned {_kind(result)}, not 5 values", STEP_FIX)
+    if isinstance(result, tuple) and len(result) == 4:
+        return result[0], result[1], bool(result[2]), False, result[3]
     raise ValueError("nothing more can be checked")
 
 
@@ -337,9 +337,12 @@ def look(space: Any, obs: Any, name: str, found: Found) -> None:
     """Compare an observation with its space: shape, dtype, numbers, bounds."""
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
-            given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+            result = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
             found(
-                "error", "observation keys", f"{name} has {given}, the space {sorted(space.spaces)}", "return every key"
+                "error",
+                "observation keys",
+                f"{name} has {result}, the space {sorted(space.spaces)}",
+                "return every key",
             )
             return
         for key, inner in space.spaces.items():

@@ -66,23 +66,23 @@ class EpisodeSeeds(NamedTuple):
 
     def place(self, env: int, episode: int, elapsed: int, action: Array | None) -> Place:
         """What an env is doing after `elapsed` steps: the next one, or its reset where there is no action."""
-        told = Place(env, self.name, episode, self.seed(env, episode))
-        return told if action is None else told._replace(step=int(elapsed) + 1, action=action.tolist())
+        message = Place(env, self.name, episode, self.seed(env, episode))
+        return message if action is None else message._replace(step=int(elapsed) + 1, action=action.tolist())
 
 
 def describe_fault(place: Place, error: BaseException, ours: str) -> Fault:
     """An env's fault with the traceback from inside; frames of the file `ours` that lead there are left out."""
     if isinstance(error, BadObservation):
         kind = re.split(r"[:(\[]", str(error), maxsplit=1)[0]
-        told = str(error)
+        message = str(error)
     else:
         kind = f"{type(error).__name__} {'in a reset' if place.step is None else 'in a step'}"
         what = "it hangs" if isinstance(error, Hung) else f"{type(error).__name__}: {error}"
-        told = f"{what}\n{_inside(error, ours)}"
+        message = f"{what}\n{_inside(error, ours)}"
     return Fault(
         place.env,
         kind,
-        f"env {place.env} ({place.name}) failed {place}: {told}\nFind out more with: gymlab envs check {place.name}",
+        f"env {place.env} ({place.name}) failed {place}: {message}\nFind out more with: gymlab envs check {place.name}",
     )
 
 
@@ -103,7 +103,7 @@ class Restarts:
         self.count = 0  # since the run's first step
         self.env_steps = 0  # of this engine
         self._recent: deque[int] = deque(maxlen=MOST_RESTARTS)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def add(self, fault: Fault) -> None:
         """One more; RunError where there were too many of late."""
@@ -114,6 +114,6 @@ class Restarts:
                 f"{fault.text}\nEnvs were restarted {MOST_RESTARTS} times within {WINDOW_ENV_STEPS} env steps: "
                 "restarting does not help, so the run stops"
             )
-        if fault.kind not in self._told:
-            self._told.add(fault.kind)
+        if fault.kind not in self._logged:
+            self._logged.add(fault.kind)
             log.warning("%s\nRestarted. More of this kind are counted in env/restarts and not told.", fault.text)

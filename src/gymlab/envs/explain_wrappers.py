@@ -27,7 +27,7 @@ def explain(name: str) -> list[Explanation]:
         "more": " ".join((wrapper.__doc__ or "").split()),
         "acts on": "the steps of all envs, on any engine" if is_transform(wrapper) else "each env: needs a host engine",
         "evaluation": "left out unless in_evaluation: true" if getattr(wrapper, "training_only", False) else "the same",
-        **{f"argument {key}": told for key, told in _arguments(wrapper).items()},
+        **{f"argument {key}": text for key, text in _arguments(wrapper).items()},
         "set it": f"env: {{wrappers: [{name}]}} in a recipe",
     }
     return [Explanation(name, "wrapper", " ".join(written.split()), {key: fact for key, fact in facts.items() if fact})]
@@ -35,11 +35,11 @@ def explain(name: str) -> list[Explanation]:
 
 def _arguments(wrapper: Any) -> dict[str, str]:
     if isinstance(wrapper, type) and issubclass(wrapper, BaseModel):
-        return {key: _told(info.description, info.default) for key, info in wrapper.model_fields.items()}
+        return {key: _describe(info.description, info.default) for key, info in wrapper.model_fields.items()}
     parameters = list(inspect.signature(wrapper).parameters.values())[1:]
-    return {parameter.name: _told("", parameter.default) for parameter in parameters}
+    return {parameter.name: _describe("", parameter.default) for parameter in parameters}
 
 
-def _told(help_text: str | None, default: Any) -> str:
+def _describe(help_text: str | None, default: Any) -> str:
     needed = default is inspect.Parameter.empty or repr(default) == "PydanticUndefined"
     return f"{' '.join((help_text or '').split())} ({'required' if needed else f'default {default!r}'})".strip()

@@ -96,8 +96,8 @@ def env_stack(env: Env) -> list[str]:
     inner: Any = env
     while isinstance(inner, gymnasium.Wrapper):
         recorded: dict[str, Any] = getattr(inner, "_saved_kwargs", {})
-        given = ", ".join(f"{key}={value!r}" for key, value in recorded.items())
-        layers.append(f"{type(inner).__name__}({given})" if given else type(inner).__name__)
+        arguments_text = ", ".join(f"{key}={value!r}" for key, value in recorded.items())
+        layers.append(f"{type(inner).__name__}({arguments_text})" if arguments_text else type(inner).__name__)
         inner = inner.env
     spec = inner.spec
     layers.append(type(inner).__name__ if spec is None else f"{type(inner).__name__} ({spec.id})")

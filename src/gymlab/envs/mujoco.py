@@ -14,7 +14,7 @@ from gymlab.core.errors import UserError
 from gymlab.process.child import Child
 
 log = logging.getLogger(__name__)
-_told: set[str] = set()  # each warning once
+_logged: set[str] = set()  # each warning once
 _SECONDS = 60.0
 _TRIAL = (
     "import gymnasium; env = gymnasium.make('InvertedPendulum-v5', render_mode='rgb_array', width=64, height=64); "
@@ -35,10 +35,10 @@ def log_warnings() -> None:
 
 
 def _warn(text: str) -> None:
-    told = text.partition(" Time = ")[0]
-    if told not in _told:
-        _told.add(told)
-        log.log(logging.INFO if "deprecated" in told else logging.WARNING, "MuJoCo: %s", told)
+    message = text.partition(" Time = ")[0]
+    if message not in _logged:
+        _logged.add(message)
+        log.log(logging.INFO if "deprecated" in message else logging.WARNING, "MuJoCo: %s", message)
 
 
 def choose_gl_backend() -> None:
@@ -46,21 +46,21 @@ def choose_gl_backend() -> None:
 
     Each way is tried in a process of its own, for where MuJoCo cannot draw it may take ours along.
     """
-    given = os.environ.get("MUJOCO_GL", "")
-    backend, tried = _chosen(given)
+    requested = os.environ.get("MUJOCO_GL", "")
+    backend, tried = _chosen(requested)
     if backend:
         os.environ["MUJOCO_GL"] = backend
         return
-    told = "; ".join(f"{name}: {problem}" for name, problem in tried)
-    hint = "unset MUJOCO_GL to have others tried" if given else "install a library for EGL or OSMesa"
-    raise UserError(f"MuJoCo cannot draw here ({told}): {hint}")
+    message = "; ".join(f"{name}: {problem}" for name, problem in tried)
+    hint = "unset MUJOCO_GL to have others tried" if requested else "install a library for EGL or OSMesa"
+    raise UserError(f"MuJoCo cannot draw here ({message}): {hint}")
 
 
 @cache
-def _chosen(given: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _chosen(requested: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The first way that works, or "", and what went wrong with those before it."""
-    if given:
-        names = [given]
+    if requested:
+        names = [requested]
     elif sys.platform.startswith("linux"):
         names = ["egl", "osmesa", *(["glfw"] if os.environ.get("DISPLAY") else [])]
     else:

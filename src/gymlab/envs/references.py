@@ -60,19 +60,19 @@ def reference_hash(ref: str, base: Path | None = None) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def import_module(name: str, wanted_by: str) -> ModuleType:
-    """Import a user's module; what goes wrong is told in one line that names `wanted_by`."""
+def import_module(name: str, subject: str) -> ModuleType:
+    """Import a user's module; what goes wrong is told in one line that names `subject`."""
     make_importable()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UserError(
-                f"{wanted_by}: there is no module '{name}' in the current folder or among the installed packages"
+                f"{subject}: there is no module '{name}' in the current folder or among the installed packages"
             ) from error
-        raise UserError(f"{wanted_by}: importing '{name}' failed: {_brief(error)}") from error
+        raise UserError(f"{subject}: importing '{name}' failed: {_brief(error)}") from error
     except Exception as error:
-        raise UserError(f"{wanted_by}: importing '{name}' failed: {_brief(error)}") from error
+        raise UserError(f"{subject}: importing '{name}' failed: {_brief(error)}") from error
 
 
 def make_importable() -> None:

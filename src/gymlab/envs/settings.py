@@ -25,10 +25,10 @@ def _parse_part(raw: Any) -> Any:
     if isinstance(raw, str):
         return Part(name=raw)
     if isinstance(raw, dict) and len(raw) == 1:
-        ((name, given),) = raw.items()
-        if isinstance(given, dict):
-            return Part(name=str(name), args=given)
-        return Part(name=str(name), value=given)
+        ((name, value),) = raw.items()
+        if isinstance(value, dict):
+            return Part(name=str(name), args=value)
+        return Part(name=str(name), value=value)
     raise ValueError(f"expected a name or {{name: arguments}}, got {raw!r}")
 
 

@@ -28,14 +28,16 @@ class StepBuffer:
     `block` holds the bytes of both behind an empty header.
     """
 
-    def __init__(self, wanted: Spaces, n: int) -> None:
+    def __init__(self, env_spaces: Spaces, n: int) -> None:
         self._layout: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
         self._size = _ALIGN
-        width = action_width(wanted.action) if wanted.masked else 0
+        width = action_width(env_spaces.action) if env_spaces.masked else 0
 
         def plan_obs() -> Tree:
-            tree = _map_space(wanted.observation, lambda space: self._plan((n, *leaf_shape(space)), leaf_dtype(space)))
-            return Masked(tree, self._plan((n, width), np.dtype(bool))) if wanted.masked else tree
+            tree = _map_space(
+                env_spaces.observation, lambda space: self._plan((n, *leaf_shape(space)), leaf_dtype(space))
+            )
+            return Masked(tree, self._plan((n, width), np.dtype(bool))) if env_spaces.masked else tree
 
         obs = plan_obs()
         successor = plan_obs()
@@ -189,8 +191,8 @@ def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
 
         def put_dict(row: int, obs: Any) -> None:
             if not isinstance(obs, dict) or set(obs) != set(keyed):
-                given = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
-                raise BadObservation(f"{name} must be a dict with keys {sorted(keyed)}, got {given}")
+                found = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
+                raise BadObservation(f"{name} must be a dict with keys {sorted(keyed)}, got {found}")
             for key, put_leaf in keyed.items():
                 put_leaf(row, obs[key])
 

@@ -47,7 +47,7 @@ def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
     if split_wrappers(settings)[0] != split_wrappers(evaluated)[0]:
         layers = _layers(make_env(settings))
     training = layers + _transforms(settings)
-    left_out = [_line(part) for part in settings.wrappers if _training_only(part)]
+    left_out = [_format(part) for part in settings.wrappers if _training_only(part)]
     if len(training) - len(left_out) != len(evaluation) or any(line not in training for line in evaluation):
         raise RunError(
             f"training and evaluation see different envs: {' > '.join(training)} against "
@@ -80,9 +80,9 @@ def _layers(env: Env) -> list[str]:
 
 
 def _transforms(settings: EnvSettings) -> list[str]:
-    return [_line(part) for part in settings.wrappers if is_transform(load_wrapper(part.name))]
+    return [_format(part) for part in settings.wrappers if is_transform(load_wrapper(part.name))]
 
 
-def _line(part: Part) -> str:
-    given: dict[str, Any] = arguments(part, load_wrapper(part.name))
-    return f"{part.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+def _format(part: Part) -> str:
+    options: dict[str, Any] = arguments(part, load_wrapper(part.name))
+    return f"{part.name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"

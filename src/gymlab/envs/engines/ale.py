@@ -14,13 +14,13 @@ from gymnasium import spaces
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.engines.base import NativeEngine
-from gymlab.envs.games.atari.console import DEFAULT_FRAMESKIP, parse
+from gymlab.envs.games.atari.emulator import DEFAULT_FRAMESKIP
 from gymlab.envs.games.atari.pictures import PictureSettings
 from gymlab.envs.make import split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.replay_log import Progress, Snapshot
 from gymlab.envs.settings import EnvSettings
-from gymlab.envs.wrappers import arguments, load_wrapper
+from gymlab.envs.wrappers import arguments, load_wrapper, parse_settings
 
 _KNOWN = frozenset(
     {"game", "frameskip", "repeat_action_probability", "full_action_space", "max_num_frames_per_episode"}
@@ -59,7 +59,7 @@ class AleEngine(NativeEngine):
         if problem:
             raise UserError(f"engine: ale cannot run this recipe ({problem}): use engine: auto")
         (part,) = split_wrappers(settings)[0]
-        self.pictures = parse(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
+        self.pictures = parse_settings(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
         limit = time_limit(settings)
         self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
         actions = spaces.Discrete(int(self._env.single_action_space.n))

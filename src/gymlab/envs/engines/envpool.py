@@ -66,9 +66,9 @@ def cannot(settings: EnvSettings) -> str:
     env_side, _ = split_wrappers(settings)
     if env_side:
         return f"wrappers: '{env_side[0].name}' wraps the Gymnasium env"
-    given = {**resolved.kwargs, **settings.kwargs}
-    if given:
-        return f"env.kwargs: '{next(iter(given))}' is for the Gymnasium env"
+    kwargs = {**resolved.kwargs, **settings.kwargs}
+    if kwargs:
+        return f"env.kwargs: '{next(iter(kwargs))}' is for the Gymnasium env"
     return "env.on_error: restart needs envs of Gymnasium" if settings.on_error == "restart" else ""
 
 
@@ -207,13 +207,13 @@ def _package() -> Any:
     return importlib.import_module("envpool")
 
 
-def _check_alike(name: str, pool: Any, wanted: Spaces) -> None:
+def _check_alike(name: str, pool: Any, expected: Spaces) -> None:
     """UserError unless EnvPool's env shows and takes what Gymnasium's does."""
-    pairs = ((pool.observation_space, wanted.observation), (pool.action_space, wanted.action))
+    pairs = ((pool.observation_space, expected.observation), (pool.action_space, expected.action))
     for theirs, ours in pairs:
         both = spaces.Discrete if isinstance(ours, spaces.Discrete) else spaces.Box
-        alike = isinstance(theirs, both) and isinstance(ours, both) and theirs.shape == ours.shape
-        if not alike or getattr(theirs, "n", None) != getattr(ours, "n", None):
+        equal = isinstance(theirs, both) and isinstance(ours, both) and theirs.shape == ours.shape
+        if not equal or getattr(theirs, "n", None) != getattr(ours, "n", None):
             raise UserError(
                 f"engine: envpool cannot run this recipe ({name} is another env there: {theirs} instead of {ours}): "
                 "use engine: auto"

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _SLOW_SECONDS = 1e-3  # per env step: below this, talking to processes costs more than it saves
 _PATIENCE_SECONDS = 60.0
 _TRIES = 3  # how often a lost worker's request is made again before its envs are suspected
-_MOST_TOLD = 8  # envs of a lost worker that are named
+_MOST_NAMED = 8  # envs of a lost worker that are named
 
 
 class ProcessEngine(HostEngine):
@@ -78,8 +78,8 @@ class ProcessEngine(HostEngine):
         env.close()
         tasks = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
         self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
-        told = self._pool.descriptions[0]
-        self.spaces = Spaces(env.observation_space, env.action_space, told["masked"], told["limit"])
+        description = self._pool.descriptions[0]
+        self.spaces = Spaces(env.observation_space, env.action_space, description["masked"], description["limit"])
         self._whole = StepBuffer(self.spaces, n_envs)
         self._parts = [StepBuffer(self.spaces, rows.stop - rows.start) for rows in self._ranges]
         self._history = History(self._whole, self.spaces.action, self.spaces.max_episode_steps)
@@ -91,8 +91,8 @@ class ProcessEngine(HostEngine):
         return self._pool.pids
 
     def reset(self, episode: int | None = None) -> VecStep:
-        wanted = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
-        asked = [RESET + json.dumps(wanted[rows].tolist()).encode() for rows in self._ranges]
+        episodes = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
+        asked = [RESET + json.dumps(episodes[rows].tolist()).encode() for rows in self._ranges]
         for k, message in enumerate(asked):
             self._pool.send(k, message)
         for k, message in enumerate(asked):
@@ -228,12 +228,12 @@ class ProcessEngine(HostEngine):
     def _follow_replay(self, k: int, before: int = 0, total: int = 0, progress: Progress | None = None) -> str:
         """Await the end of a replay; says why it was not exact, if so."""
         while True:
-            told = json.loads(self._pool.receive(k))
-            if "reason" in told:
+            message = json.loads(self._pool.receive(k))
+            if "reason" in message:
                 self._receive(k, self._parts[k], self._pool.patience)
-                return str(told["reason"])
+                return str(message["reason"])
             if progress is not None:
-                progress(before + told["done"], total)
+                progress(before + message["done"], total)
 
     def _survive(self, k: int, lost: WorkerLost) -> None:
         """Count a lost worker; raises where the run stops at one, or where there were too many."""
@@ -247,13 +247,13 @@ class ProcessEngine(HostEngine):
 
     def _places(self, envs: list[int]) -> list[str]:
         """What some envs were doing."""
-        told = []
-        for env in envs[:_MOST_TOLD]:
+        lines = []
+        for env in envs[:_MOST_NAMED]:
             episode = max(int(self._history.episode[env]), 0)
             elapsed = self._history.elapsed[env]
             place = self._seeds.place(env, episode, elapsed, None if self._taking is None else self._taking[env])
-            told.append(f"env {env} was {place}")
-        return told if len(envs) <= _MOST_TOLD else [*told, f"and {len(envs) - _MOST_TOLD} more"]
+            lines.append(f"env {env} was {place}")
+        return lines if len(envs) <= _MOST_NAMED else [*lines, f"and {len(envs) - _MOST_NAMED} more"]
 
     def _receive(self, k: int, into: StepBuffer, seconds: float) -> None:
         self._pool.receive_into(k, into.block, time.monotonic() + seconds, seconds)

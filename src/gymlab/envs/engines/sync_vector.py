@@ -153,15 +153,15 @@ class SyncVector:
         self._begun = None
         ends = np.cumsum(snapshot["elapsed"])
         problems = []
-        told = time.monotonic()
+        reported = time.monotonic()
         self.history.episode[:] = snapshot["episode"]
         for row in self._everyone:
             begin = int(ends[row] - snapshot["elapsed"][row])
 
             def report(done: int, begin: int = begin) -> None:
-                nonlocal told
-                if progress is not None and time.monotonic() - told > _REPORT_SECONDS:
-                    told = time.monotonic()
+                nonlocal reported
+                if progress is not None and time.monotonic() - reported > _REPORT_SECONDS:
+                    reported = time.monotonic()
                     progress(begin + done, int(ends[-1]))
 
             problem = "it is not to be replayed"
@@ -190,8 +190,8 @@ class SyncVector:
             return make_bare(self._settings)
         env = self._factory(self._indices[row])
         inside = limit_inside(env)
-        wanted = self._settings.max_episode_steps
-        return BareEnv(env, wanted or inside or DEFAULT_TIME_LIMIT, cuts_itself=wanted is None and inside is not None)
+        limit = self._settings.max_episode_steps
+        return BareEnv(env, limit or inside or DEFAULT_TIME_LIMIT, cuts_itself=limit is None and inside is not None)
 
     def _replace(self, row: int) -> None:
         if self._factory is not None or not self._used[row]:

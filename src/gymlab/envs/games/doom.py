@@ -21,8 +21,8 @@ from pydantic import Field
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
-from gymlab.envs.games.atari.console import parse
 from gymlab.envs.image_ops import brightness, shrink
+from gymlab.envs.wrappers import parse_settings
 from gymlab.process.child import Child
 
 PACKAGE = "vizdoom.gymnasium_wrapper"
@@ -73,12 +73,12 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._folder = Path(tempfile.mkdtemp(prefix="gymlab-doom-"))
         littered = _LITTER.exists()
         self._game.set_doom_config_path(str(self._folder / "vizdoom.ini"))
-        given = self.env.reset(seed=seed, options=options)
+        obs, info = self.env.reset(seed=seed, options=options)
         self._watchdog = _start_watchdog(self._folder)
         if not littered:
             with contextlib.suppress(OSError):  # not empty, or another env's to remove
                 _LITTER.rmdir()
-        return given
+        return obs, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         obs, reward, terminated, _, info = self.env.step(action)
@@ -119,8 +119,8 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Settings = DoomSettings  # its arguments
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **given: Any) -> None:
-        settings = parse(self.Settings, "doom", given)
+    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+        settings = parse_settings(self.Settings, "doom", options)
         RecordConstructorArgs.__init__(self, **settings.model_dump())
         gymnasium.Wrapper.__init__(self, env)
         inside = env.observation_space

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.settings import Settings
 from gymlab.envs.references import is_reference, load_reference
 from gymlab.envs.settings import Part
 
+S = TypeVar("S", bound=Settings)
 WRAPPERS = {
     "objects": "gymlab.envs.games.atari.objects:AtariObjects",
     "atari": "gymlab.envs.games.atari.pictures:AtariPictures",
@@ -75,13 +77,21 @@ def arguments(part: Part, wrapper: Any) -> dict[str, Any]:
     return {names[0]: part.value}
 
 
+def parse_settings(model: type[S], name: str, options: dict[str, Any]) -> S:
+    """The arguments of the wrapper `name` as its settings; UserError names the first that is wrong."""
+    try:
+        return model(**options)
+    except ValidationError as error:
+        raise UserError(f"wrapper '{name}': {_first_problem(error, model)}") from error
+
+
 def build(part: Part, wrapper: Any, *inner: Any) -> Any:
     """An instance of a wrapper, around `inner` where it is of the env-side kind."""
-    given = arguments(part, wrapper)
+    options = arguments(part, wrapper)
     try:
         if not (inspect.isclass(wrapper) and issubclass(wrapper, BaseModel)):
-            inspect.signature(wrapper).bind(*inner, **given)
-        return wrapper(*inner, **given)
+            inspect.signature(wrapper).bind(*inner, **options)
+        return wrapper(*inner, **options)
     except ValidationError as error:
         raise UserError(f"wrapper '{part.name}': {_first_problem(error, wrapper)}") from error
     except (TypeError, ValueError) as error:

@@ -32,12 +32,12 @@ class ActionNoise(BaseTransform):
 
     _spaces: Any = PrivateAttr(default=None)
 
-    def spaces(self, given: Spaces) -> Spaces:
-        bounded = isinstance(given.action, spaces.Box) and given.action.is_bounded()
-        if not bounded and not isinstance(given.action, spaces.Discrete):
-            raise UserError(f"action_noise needs Discrete or bounded Box actions, got {given.action}")
-        self._spaces = given
-        return given
+    def spaces(self, inner: Spaces) -> Spaces:
+        bounded = isinstance(inner.action, spaces.Box) and inner.action.is_bounded()
+        if not bounded and not isinstance(inner.action, spaces.Discrete):
+            raise UserError(f"action_noise needs Discrete or bounded Box actions, got {inner.action}")
+        self._spaces = inner
+        return inner
 
     def init(self, n: int) -> Tree:
         assert self._spaces is not None, "spaces() comes before init()"

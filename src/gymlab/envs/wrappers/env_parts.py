@@ -33,8 +33,8 @@ class EnvParts(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.observation_space = spaces.Dict({"obs": env.observation_space, _ENTRY: numbers})
 
     @staticmethod
-    def also(given: dict[str, Any]) -> list[TakeParts]:
-        return [TakeParts(tuple(given))]
+    def also(options: dict[str, Any]) -> list[TakeParts]:
+        return [TakeParts(tuple(options))]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)

@@ -26,16 +26,16 @@ class MaskActions(BaseTransform):
 
     _allowed: Any = PrivateAttr(default=None)
 
-    def spaces(self, given: Spaces) -> Spaces:
-        if not isinstance(given.action, spaces.Discrete):
-            raise UserError(f"mask_actions needs Discrete actions, got {given.action}")
-        n = int(given.action.n)
+    def spaces(self, inner: Spaces) -> Spaces:
+        if not isinstance(inner.action, spaces.Discrete):
+            raise UserError(f"mask_actions needs Discrete actions, got {inner.action}")
+        n = int(inner.action.n)
         wrong = [index for index in self.never if not 0 <= index < n]
         if wrong or len(set(self.never)) == n:
-            told = f"there is no action {wrong[0]}" if wrong else "no action is left"
-            raise UserError(f"wrapper 'mask_actions': {told}: the env has {n}, counted from 0")
+            problem = f"there is no action {wrong[0]}" if wrong else "no action is left"
+            raise UserError(f"wrapper 'mask_actions': {problem}: the env has {n}, counted from 0")
         self._allowed = ~np.isin(np.arange(n), self.never)
-        return given._replace(masked=True)
+        return inner._replace(masked=True)
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)

@@ -31,16 +31,16 @@ class PreviousActions(BaseTransform):
     _action: Any = PrivateAttr(default=None)
     _vector: bool = PrivateAttr(default=False)
 
-    def spaces(self, given: Spaces) -> Spaces:
-        self._action = given.action
-        self._vector = is_vector(given.observation)
-        one = vector_space(given.action)
+    def spaces(self, inner: Spaces) -> Spaces:
+        self._action = inner.action
+        self._vector = is_vector(inner.observation)
+        one = vector_space(inner.action)
         # Zeros stand for no action, so they must lie inside.
         low, high = np.minimum(one.low, 0), np.maximum(one.high, 0)
         if self.rewards:
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
         held = spaces.Box(np.tile(low, self.k).astype(np.float32), np.tile(high, self.k).astype(np.float32))
-        return given._replace(observation=append_space(given.observation, NAME, held))
+        return inner._replace(observation=append_space(inner.observation, NAME, held))
 
     def init(self, n: int) -> Tree:
         assert self._action is not None, "spaces() comes before init()"
@@ -63,8 +63,8 @@ class PreviousActions(BaseTransform):
         last = where_rows(first_rows(step), none, state)
         now = where_rows(step.fresh, none, state)
 
-        def tell(obs: Tree, held: Array) -> Any:
+        def extend(obs: Tree, held: Array) -> Any:
             flat = held.reshape(held.shape[0], -1)
             return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, flat, vector=self._vector))
 
-        return now, step._replace(obs=tell(step.obs, now), successor=tell(step.successor, last))
+        return now, step._replace(obs=extend(step.obs, now), successor=extend(step.successor, last))

@@ -26,7 +26,7 @@ class Randomize(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gymnasium.Wrapper.__init__(self, env)
         if not ranges:
             raise ValueError("give at least one range, such as gravity: [-11, -8]")
-        self._ranges = {name: _range(name, given) for name, given in ranges.items()}
+        self._ranges = {name: _range(name, bounds) for name, bounds in ranges.items()}
         try:
             check_parameters(env.unwrapped, list(ranges))
         except UserError as error:
@@ -41,9 +41,9 @@ class Randomize(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return obs, {**info, INFO: values}
 
 
-def _range(name: str, given: Any) -> tuple[float, float]:
-    numbers = given if isinstance(given, list | tuple) else [given, given]
+def _range(name: str, bounds: Any) -> tuple[float, float]:
+    numbers = bounds if isinstance(bounds, list | tuple) else [bounds, bounds]
     right = len(numbers) == 2 and all(isinstance(end, int | float) and np.isfinite(end) for end in numbers)
     if not right or numbers[0] > numbers[1]:
-        raise ValueError(f"{name}={given!r} must be [low, high]")
+        raise ValueError(f"{name}={bounds!r} must be [low, high]")
     return float(numbers[0]), float(numbers[1])

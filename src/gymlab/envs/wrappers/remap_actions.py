@@ -26,12 +26,12 @@ class RemapActions(BaseTransform):
     _table: Any = PrivateAttr(default=None)
     _start: int = PrivateAttr(default=0)
 
-    def spaces(self, given: Spaces) -> Spaces:
-        inner = given.action
-        table = [_action(entry, inner) for entry in self.to]
+    def spaces(self, inner: Spaces) -> Spaces:
+        env_action = inner.action
+        table = [_action(entry, env_action) for entry in self.to]
         self._table = np.stack(table)
-        self._start = int(inner.start) if isinstance(inner, spaces.Discrete) else 0
-        return given._replace(action=spaces.Discrete(len(table)))
+        self._start = int(env_action.start) if isinstance(env_action, spaces.Discrete) else 0
+        return inner._replace(action=spaces.Discrete(len(table)))
 
     def act(self, state: Tree, action: Array, key: Array | None = None) -> tuple[Tree, Array]:  # noqa: ARG002
         return state, namespace(action).asarray(self._table)[action]
@@ -48,9 +48,9 @@ class RemapActions(BaseTransform):
 
 
 def _action(entry: Any, space: Any) -> np.ndarray:
-    given = np.asarray(entry)
-    if given.shape == space.shape and given.dtype.kind in "iuf":
-        action = given.astype(space.dtype)
-        if space.contains(action) and (action.dtype.kind == "f" or (action == given).all()):
+    array = np.asarray(entry)
+    if array.shape == space.shape and array.dtype.kind in "iuf":
+        action = array.astype(space.dtype)
+        if space.contains(action) and (action.dtype.kind == "f" or (action == array).all()):
             return action
     raise UserError(f"wrapper 'remap_actions': {entry!r} is no action of {space}")

@@ -24,8 +24,8 @@ class RewardWeights(BaseTransform):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, given: Any) -> Any:
-        return given if isinstance(given, dict) and list(given) == ["weights"] else {"weights": given}
+    def _by_name(cls, raw: Any) -> Any:
+        return raw if isinstance(raw, dict) and list(raw) == ["weights"] else {"weights": raw}
 
     def check_parts(self, names: list[str]) -> None:
         """UserError where a weight is given to a part that nothing before it adds."""

@@ -22,11 +22,11 @@ class TimeAware(BaseTransform):
     _vector: bool = PrivateAttr(default=False)
     _limit: int = PrivateAttr(default=1)
 
-    def spaces(self, given: Spaces) -> Spaces:
-        self._vector = is_vector(given.observation)
-        self._limit = given.max_episode_steps
+    def spaces(self, inner: Spaces) -> Spaces:
+        self._vector = is_vector(inner.observation)
+        self._limit = inner.max_episode_steps
         share = spaces.Box(0.0, 1.0, (1,), np.float32)
-        return given._replace(observation=append_space(given.observation, NAME, share))
+        return inner._replace(observation=append_space(inner.observation, NAME, share))
 
     def init(self, n: int) -> Tree:
         return np.zeros(n, np.int32)
@@ -36,8 +36,8 @@ class TimeAware(BaseTransform):
         elapsed = xp.where(first_rows(step), 0, state + 1)
         now = xp.where(step.fresh, 0, elapsed)
 
-        def tell(obs: Tree, count: Array) -> Any:
+        def extend(obs: Tree, count: Array) -> Any:
             share = (count.astype(np.float32) / np.float32(self._limit))[:, None]
             return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, share, vector=self._vector))
 
-        return now, step._replace(obs=tell(step.obs, now), successor=tell(step.successor, elapsed))
+        return now, step._replace(obs=extend(step.obs, now), successor=extend(step.successor, elapsed))

@@ -13,7 +13,8 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError, suggestion
-from gymlab.envs.games.atari.console import AtariConsole, ConsoleSettings, parse
+from gymlab.envs.games.atari.emulator import AtariWrapper, EmulatorSettings
+from gymlab.envs.wrappers import parse_settings
 
 Point = tuple[float, float] | None  # the top left corner on the screen of 160 x 210 pixels; None: not to be seen
 
@@ -95,7 +96,7 @@ def _pong_ball(ram: Any) -> Point:
     return (x, y) if ram[54] and ram[49] and y > 30 else None
 
 
-class ObjectSettings(ConsoleSettings):
+class ObjectSettings(EmulatorSettings):
     """What `objects` can be told."""
 
     episodic_point: bool = False
@@ -105,7 +106,7 @@ class ObjectSettings(ConsoleSettings):
     and as it will stop."""
 
 
-class AtariObjects(AtariConsole):
+class AtariObjects(AtariWrapper):
     """Per object: its coordinates and velocities, about [-1, 1], and whether it is there; then, finer, how far the ball
     is from each paddle along the paddle's way; in Pong where and when it will be at each paddle, and the wheel; then
     the last action.
@@ -116,8 +117,8 @@ class AtariObjects(AtariConsole):
     Settings = ObjectSettings  # its arguments
     settings: ObjectSettings
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **given: Any) -> None:
-        settings = parse(self.Settings, "objects", given)
+    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+        settings = parse_settings(self.Settings, "objects", options)
         super().__init__(env, settings)
         self._in_parts = settings.episodic_life or settings.episodic_point
         game = getattr(env.unwrapped, "_game", "")
@@ -238,11 +239,11 @@ class AtariObjects(AtariConsole):
             return [0.0] * 4
         tall = self.game.objects[0].extent[1]
         reach = (tall + self.game.objects[-1].extent[1]) / 2
-        told = []
+        numbers = []
         for top in (paddle[1], self._stop(wheel)):
             off = crossing[0] - top - tall / 2
-            told += [off / reach, (abs(off) - reach) / _FINE]
-        return told
+            numbers += [off / reach, (abs(off) - reach) / _FINE]
+        return numbers
 
     def _stop(self, wheel: Wheel) -> float:
         return wheel.middle + wheel.pixels * self._turned

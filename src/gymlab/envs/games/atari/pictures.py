@@ -14,13 +14,14 @@ from gymnasium import spaces
 from pydantic import Field
 
 from gymlab.core.clock import Count
-from gymlab.envs.games.atari.console import AtariConsole, ConsoleSettings, parse
+from gymlab.envs.games.atari.emulator import AtariWrapper, EmulatorSettings
+from gymlab.envs.wrappers import parse_settings
 
 SCREEN = (210, 160)  # rows, columns
 Side = Annotated[Count, Field(ge=8, le=1024)]
 
 
-class PictureSettings(ConsoleSettings):
+class PictureSettings(EmulatorSettings):
     """The one definition of Atari preprocessing, whoever carries it out."""
 
     max_pool: bool = True
@@ -35,14 +36,14 @@ class PictureSettings(ConsoleSettings):
     """Learning sees the sign of the reward; reported returns are the game's own."""
 
 
-class AtariPictures(AtariConsole):
+class AtariPictures(AtariWrapper):
     """Observations are (rows, columns, stack) bytes, or (rows, columns, stack * 3) in colour."""
 
     Settings = PictureSettings  # its arguments
     settings: PictureSettings
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **given: Any) -> None:
-        settings = parse(self.Settings, "atari", given)
+    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+        settings = parse_settings(self.Settings, "atari", options)
         super().__init__(env, settings)
         self._channels = 1 if settings.grayscale else 3
         shape = (*settings.size, settings.stack * self._channels)
@@ -52,11 +53,11 @@ class AtariPictures(AtariConsole):
         self._stack = np.zeros(shape, np.uint8)
 
     @classmethod
-    def also(cls, given: dict[str, Any]) -> tuple[Any, ...]:
+    def also(cls, options: dict[str, Any]) -> tuple[Any, ...]:
         """What acts on whole VecSteps: learning's own reward."""
         from gymlab.envs.wrappers.clip_reward import ClipReward
 
-        return (ClipReward(to="sign"),) if parse(PictureSettings, "atari", given).clip_reward else ()
+        return (ClipReward(to="sign"),) if parse_settings(PictureSettings, "atari", options).clip_reward else ()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         del options

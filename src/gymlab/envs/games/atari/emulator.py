@@ -5,24 +5,23 @@ The native vector path (`engines/ale.py`) follows the same rules, so both give t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gymlab.core.clock import Count, Number
-from gymlab.core.errors import UserError, suggestion
+from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
 
 DEFAULT_FRAMESKIP = 4
 _GYMNASIUMS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # around every env that Gymnasium makes
-S = TypeVar("S", bound=Settings)
 
 
-class ConsoleSettings(Settings):
+class EmulatorSettings(Settings):
     """What one decision and one episode are. Every value, defaults included, is in the manifest."""
 
     frameskip: Annotated[Count, Field(ge=1, le=100)] | None = None
@@ -46,20 +45,6 @@ class AtariDecision(NamedTuple):
     life_lost: bool
 
 
-def parse(model: type[S], name: str, given: dict[str, Any]) -> S:
-    """A wrapper's arguments as settings; UserError names the first that is wrong."""
-    try:
-        return model(**given)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        key = str(problem["loc"][0]) if problem["loc"] else ""
-        if problem["type"] == "extra_forbidden":
-            text = f"unknown argument '{key}': {suggestion(key, model.model_fields)}"
-        else:
-            text = f"{key}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
-        raise UserError(f"wrapper '{name}': {text}") from error
-
-
 def noop_count(seed: int, noop_max: int) -> int:
     """How many idle frames an episode begins with.
 
@@ -74,14 +59,14 @@ def noop_count(seed: int, noop_max: int) -> int:
             return product >> 32
 
 
-class AtariConsole(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Drives the emulator below an ALE env, past that env's own step: subclasses add what is seen.
 
     Sticky actions are thrown here, from the episode's seed: ALE's own dice can only be seeded by loading the game anew,
     which takes as long as hundreds of decisions.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], settings: ConsoleSettings) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], settings: EmulatorSettings) -> None:
         gymnasium.Wrapper.__init__(self, env)
         inner: Any = env.unwrapped
         if not hasattr(inner, "ale") or not isinstance(env.action_space, gymnasium.spaces.Discrete):
@@ -89,8 +74,8 @@ class AtariConsole(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         layer: Any = env
         while isinstance(layer, gymnasium.Wrapper):
             if not isinstance(layer, _GYMNASIUMS):
-                told = f"{type(layer).__name__} inside it would not be heard of"
-                raise UserError(f"this wrapper plays the game itself, and {told}: put it first")
+                problem = f"{type(layer).__name__} inside it would not be heard of"
+                raise UserError(f"this wrapper plays the game itself, and {problem}: put it first")
             layer = layer.env
         self.ale: Any = inner.ale
         skip = settings.frameskip
