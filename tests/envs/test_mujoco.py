@@ -39,7 +39,7 @@ def _mujoco() -> None:
 
 @pytest.mark.usefixtures("_mujoco")
 def test_its_warnings_are_logged_once_and_leave_no_file(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    mujoco._told.clear()
+    mujoco._logged.clear()
     env = make_env(CHEETAH)
     env.reset(seed=0)
     inner: Any = env.unwrapped
