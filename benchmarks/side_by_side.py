@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.campaigns.benchmark_table.trial import fresh_seed
-from gymlab.campaigns.comparison import LEAST_SEEDS
+from gymlab.campaigns.benchmark_table.seeded_recipe import fresh_seed
+from gymlab.campaigns.comparison import MIN_SEEDS
 from gymlab.core.rng import episode_seed
 from gymlab.core.statistics import difference, estimate, probability_of_improvement
 from gymlab.runs import files
@@ -84,7 +84,7 @@ def summary(known: dict[str, Scored]) -> list[str]:
         for system, runs in found.items():
             seconds = np.median([run["seconds"] for run in runs])
             lines.append(f"| {env} | {system} | {len(runs)} | {estimate(scores[system])} | {seconds:.0f} |")
-        if min(map(len, scores.values())) < LEAST_SEEDS:
+        if min(map(len, scores.values())) < MIN_SEEDS:
             verdicts.append(f"{env}: too few seeds to say anything")
             continue
         mine, other = estimate(scores["gymlab"]), estimate(scores["sb3"])

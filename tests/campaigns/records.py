@@ -1,6 +1,6 @@
 """Records as runs would have left them."""
 
-from gymlab.campaigns.benchmark_table.record import Record, Scores
+from gymlab.campaigns.benchmark_table.record import RunRecord, Scores
 
 
 def record(score=1.0, *, seed=0, steps=None, curve=(), **more):
@@ -30,4 +30,4 @@ def record(score=1.0, *, seed=0, steps=None, curve=(), **more):
         "device": "cpu",
         "settings": {},
     }
-    return Record(**{**known, **more})
+    return RunRecord(**{**known, **more})

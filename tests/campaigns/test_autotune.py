@@ -16,7 +16,7 @@ from gymlab.campaigns.autotune.search import (
     size_by_time,
 )
 from gymlab.campaigns.autotune.state import AutotuneState
-from gymlab.campaigns.benchmark_table.trial import fresh_seed
+from gymlab.campaigns.benchmark_table.seeded_recipe import fresh_seed
 from gymlab.campaigns.sweep.space import check_space, parse_space
 from gymlab.campaigns.sweep.store import Trial
 from gymlab.cli.autotune import seconds_of

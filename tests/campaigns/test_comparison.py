@@ -2,7 +2,7 @@
 
 import pytest
 
-from gymlab.campaigns.comparison import Side, compare, data, page, verdict
+from gymlab.campaigns.comparison import Side, compare, comparison_json, format_comparison, verdict
 from tests.campaigns.records import record
 
 
@@ -29,13 +29,13 @@ def test_a_difference_whose_interval_holds_zero_is_not_claimed(a, b):
     found = compare(side("a", a), side("b", b))
     assert found.score.gain.low <= 0 <= found.score.gain.high
     assert "no difference is shown" in verdict(found.score, "A", "B")
-    assert data(found)["score"]["difference_shown"] is False
+    assert comparison_json(found)["score"]["difference_shown"] is False
 
 
 def test_two_runs_a_side_are_too_few_however_far_apart():
     found = compare(side("a", [1, 1]), side("b", [100, 100]))
     assert found.score.gain.low > 0
-    assert not found.score.shown
+    assert not found.score.significant
     assert "too few runs to say" in verdict(found.score, "A", "B")
 
 
@@ -45,8 +45,8 @@ def test_a_run_that_never_came_to_the_threshold_counts_as_the_whole_budget():
     assert found.steps.a.value == pytest.approx((90 + 100 + 100) / 3)  # of 80 90 100 100 100
     assert found.steps.gain.value == pytest.approx(found.steps.a.value - 40 / 3)
     assert found.steps.better_b == 1.0
-    assert "steps to threshold: B is better than A" in "\n".join(page(found))
-    assert "3 of 5 runs of A and 5 of 5 runs of B came to it" in "\n".join(page(found))
+    assert "steps to threshold: B is better than A" in "\n".join(format_comparison(found))
+    assert "3 of 5 runs of A and 5 of 5 runs of B reached it" in "\n".join(format_comparison(found))
 
 
 def test_without_a_common_threshold_nothing_is_timed_and_notes_say_what_does_not_compare():

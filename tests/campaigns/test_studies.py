@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gymlab.campaigns.studies import seeds
-from gymlab.campaigns.studies.coverage import Grid, Seen, drawn, overlap
+from gymlab.campaigns.studies.coverage import RolloutTransitions, StateGrid, format_visits, overlap
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.recipes.resolve import resolve
@@ -20,12 +20,12 @@ TINY = ["policy.hidden=[4]", "n_envs=4", "n_steps=8", "batch_size=32", "epochs=1
 def seen(*envs):
     """States of envs, whole numbers, as a rollout whose every step leads one further."""
     states = np.array(envs, np.float64).T[:, :, None]
-    return Seen(states, np.zeros_like(states), states + 1)
+    return RolloutTransitions(states, np.zeros_like(states), states + 1)
 
 
 def test_overlap_counts_cells_of_one_env_of_all_and_of_more_than_one():
     rollout = seen([0, 1, 2, 3], [2, 3, 4, 5])
-    found = overlap(0, rollout, Grid(rollout.before.reshape(-1, 1)), so_far=6)
+    found = overlap(0, rollout, StateGrid(rollout.before.reshape(-1, 1)), so_far=6)
     assert (found.states, found.of_one_env, found.worth) == (6, 4, 1.5)
     assert found.shared == pytest.approx(2 / 6)  # 2 and 3
     assert found.jaccard == pytest.approx(2 / 6)
@@ -37,18 +37,18 @@ def test_overlap_counts_cells_of_one_env_of_all_and_of_more_than_one():
 
 def test_copies_are_worth_one_env_and_strangers_all_of_them():
     same, apart = seen([0, 1], [0, 1], [0, 1]), seen([0, 1], [10, 11], [20, 21])
-    found = overlap(0, same, Grid(same.before.reshape(-1, 1)), 2)
+    found = overlap(0, same, StateGrid(same.before.reshape(-1, 1)), 2)
     assert (found.worth, found.shared, found.jaccard, found.new_transitions, found.nearest_other) == (1, 1, 1, 0, 0)
-    assert overlap(0, apart, Grid(apart.before.reshape(-1, 1)), 6).worth == 3
+    assert overlap(0, apart, StateGrid(apart.before.reshape(-1, 1)), 6).worth == 3
 
 
 def test_states_of_two_numbers_are_drawn_in_a_plane():
     states = np.array([[0.05, 0.05], [0.95, 0.95], [0.95, 0.96], [0.5, 0.501]])
-    grid = Grid(states)
+    grid = StateGrid(states)
     assert grid.visits.sum() == 4
     assert grid.visits[-1, 0] == 1  # low, low: bottom left
     assert grid.visits[0, -1] == 2  # high, high: top right
-    assert len(drawn(grid.visits)) == 20
+    assert len(format_visits(grid.visits)) == 20
 
 
 class Starts(gymnasium.Env):
@@ -76,7 +76,7 @@ def first_states(recipe):
 
 def test_the_arms_differ_in_which_envs_and_episodes_begin_alike():
     recipe = resolve("tests.campaigns.test_studies:Starts", ["n_envs=3"]).recipe
-    distinct, shared, fixed = (first_states(seeds.arm_of(recipe, arm, seed=1)) for arm in seeds.ARMS)
+    distinct, shared, fixed = (first_states(seeds.arm_recipe(recipe, arm, seed=1)) for arm in seeds.ARMS)
     assert len(np.unique(distinct)) == 12
     assert len(np.unique(shared)) == 4
     assert (shared == shared[:, :1]).all()
@@ -84,14 +84,14 @@ def test_the_arms_differ_in_which_envs_and_episodes_begin_alike():
 
 
 def test_an_env_that_is_made_anew_for_each_episode_cannot_share_seeds():
-    with pytest.raises(UserError, match="made anew"):
+    with pytest.raises(UserError, match="makes a new env"):
         next(seeds.study(resolve("BipedalWalker-v3:ppo").recipe, runs=2))
 
 
 def test_the_gain_of_distinct_seeds_has_an_interval():
-    runs = [seeds.Trained("distinct", seed, 10.0 + seed, 5.0) for seed in range(5)]
-    runs += [seeds.Trained("shared", seed, 0.0 + seed, 5.0) for seed in range(5)]
-    distinct, shared = seeds.compare(runs)
+    runs = [seeds.ArmRun("distinct", seed, 10.0 + seed, 5.0) for seed in range(5)]
+    runs += [seeds.ArmRun("shared", seed, 0.0 + seed, 5.0) for seed in range(5)]
+    distinct, shared = seeds.compare_arms(runs)
     assert distinct.final_gain is None
     assert shared.final_gain.value == pytest.approx(10)
     assert 5 < shared.final_gain.low <= 10 <= shared.final_gain.high < 15

@@ -1,4 +1,4 @@
-"""What a user means by one side of a comparison: a group, runs, or a recipe with overrides."""
+"""The arguments A and B of `gymlab compare`: a group, runs, or a recipe with overrides, as jobs to train and score."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gymlab.campaigns.benchmark_table.trial import trials
+from gymlab.campaigns.benchmark_table.seeded_recipe import seed_recipe
 from gymlab.campaigns.executors.processes import Job
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs.paths import RunPaths, run_paths
@@ -17,15 +17,15 @@ from gymlab.runs.selection import select_run
 GROUP = "group:"
 
 
-class Asked(NamedTuple):
-    """A side as it was asked for, with the runs it consists of."""
+class SideJobs(NamedTuple):
+    """One side of a comparison before its runs are trained and scored."""
 
     label: str
     jobs: tuple[Job, ...]
 
 
-class Manner(NamedTuple):
-    """How recipes are trained."""
+class CompareOptions(NamedTuple):
+    """How recipes are trained and runs are scored."""
 
     seeds: Sequence[int]
     episodes: int
@@ -34,44 +34,46 @@ class Manner(NamedTuple):
     budget: str | None = None
 
 
-def side(text: str, runs_root: Path, how: Manner, base: str | None = None) -> Asked:
-    """`group:NAME`, `RUN[,RUN ...]`, or `ENV[:VARIANT] [key=value ...]`; only `key=value ...` is a change of `base`."""
+def parse_side(text: str, runs_root: Path, options: CompareOptions, base: str | None = None) -> SideJobs:
+    """`group:NAME`, `RUN[,RUN ...]`, `ENV[:VARIANT] [key=value ...]`, or `key=value ...` alone: `base` with changes."""
     if text.startswith(GROUP):
-        return _runs(text, _of_group(text.removeprefix(GROUP), runs_root), how)
+        return _run_jobs(text, _group_runs(text.removeprefix(GROUP), runs_root), options)
     words = _split(text)
     if "=" in words[0] and base is not None:
-        return _recipe([*_split(base), *words], runs_root, how)
+        return _recipe_jobs([*_split(base), *words], runs_root, options)
     try:
-        return _runs(text, [select_run(part, runs_root) for part in text.split(",")], how)
+        return _run_jobs(text, [select_run(part, runs_root) for part in text.split(",")], options)
     except UserError as no_run:
-        if text.startswith("@") or ("," in text and words == [text]):  # no override, whose value may be a list
+        if text.startswith("@") or ("," in text and words == [text]):  # not an override, whose value may contain commas
             raise
         try:
-            return _recipe(words, runs_root, how)
+            return _recipe_jobs(words, runs_root, options)
         except UserError as no_recipe:
             if "unknown environment" in str(no_recipe):
                 raise UserError(f"'{text}' is neither a run nor a recipe: {no_run}; {no_recipe}") from no_recipe
             raise
 
 
-def _recipe(words: list[str], runs_root: Path, how: Manner) -> Asked:
+def _recipe_jobs(words: list[str], runs_root: Path, options: CompareOptions) -> SideJobs:
     reference, *overrides = words
-    every = trials(reference, [*overrides, *how.sets], how.seeds, budget=how.budget, full_budget=how.full_budget)
-    jobs = tuple(Job(run_paths(runs_root, trial.run_id), trial, how.episodes, "compare") for trial in every)
-    return Asked(" ".join([every[0].recipe.name, *overrides]), jobs)
+    every = seed_recipe(
+        reference, [*overrides, *options.sets], options.seeds, budget=options.budget, full_budget=options.full_budget
+    )
+    jobs = tuple(Job(run_paths(runs_root, each.run_id), each, options.episodes, "compare") for each in every)
+    return SideJobs(" ".join([every[0].recipe.name, *overrides]), jobs)
 
 
-def _runs(label: str, found: list[RunPaths], how: Manner) -> Asked:
-    return Asked(label, tuple(Job(paths, None, how.episodes) for paths in found))
+def _run_jobs(label: str, found: list[RunPaths], options: CompareOptions) -> SideJobs:
+    return SideJobs(label, tuple(Job(paths, None, options.episodes) for paths in found))
 
 
-def _of_group(name: str, runs_root: Path) -> list[RunPaths]:
+def _group_runs(name: str, runs_root: Path) -> list[RunPaths]:
     entries = Registry(runs_root).runs()
     found = [run_paths(runs_root, entry["id"]) for entry in entries if entry.get("group") == name]
     if not found:
         known = {str(entry["group"]) for entry in entries if entry.get("group")}
-        told = suggestion(name, known) if known else "no run has a group (gymlab train --group NAME)"
-        raise UserError(f"no run of group '{name}': {told}")
+        hint = suggestion(name, known) if known else "no run has a group (gymlab train --group NAME)"
+        raise UserError(f"no run of group '{name}': {hint}")
     return found
 
 

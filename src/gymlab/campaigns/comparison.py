@@ -1,43 +1,43 @@
-"""Two sets of runs against each other: what differs, with intervals, and a verdict that claims no more than they do."""
+"""Comparison of two sets of runs: differences with bootstrap intervals, and a verdict that claims no more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gymlab.campaigns.benchmark_table.record import Record
+from gymlab.campaigns.benchmark_table.record import RunRecord
 from gymlab.core.format import format_count
 from gymlab.core.statistics import Estimate, difference, estimate, probability_of_improvement
 
-LEAST_SEEDS = 3  # below this an interval from resampling seeds means nothing
+MIN_SEEDS = 3  # a side; below, an interval from resampling seeds means nothing
 
 
 class Side(NamedTuple):
-    """What is compared: a name and its runs."""
+    """One side of a comparison: a name and the records of its runs."""
 
     label: str
-    records: tuple[Record, ...]
+    records: tuple[RunRecord, ...]
 
 
 class Contrast(NamedTuple):
-    """One quantity on both sides. `gain` is how much better B is, in the quantity's own unit."""
+    """One quantity compared between A and B. `gain` is how much better B is, in the quantity's own unit."""
 
     name: str
     a: Estimate
     b: Estimate
     gain: Estimate
-    better_b: float  # how often a run of B beats one of A
-    enough: bool  # seeds, to say anything
+    better_b: float  # probability that a run of B beats one of A
+    enough: bool  # at least MIN_SEEDS a side
     steps: bool = False  # the quantity counts steps: fewer are better
 
-    def told(self, found: Estimate) -> str:
-        """An estimate of this quantity for people."""
+    def format(self, found: Estimate) -> str:
+        """An estimate of this quantity as text."""
         low, high = format_count(found.low), format_count(found.high)
         return f"{format_count(found.value)} [{low}, {high}]" if self.steps else str(found)
 
     @property
-    def shown(self) -> bool:
-        """Whether a difference is shown: its interval lies on one side of zero."""
+    def significant(self) -> bool:
+        """Whether the interval of the gain lies on one side of zero, with enough seeds."""
         return self.enough and (self.gain.low > 0 or self.gain.high < 0)
 
     def as_json(self) -> dict[str, Any]:
@@ -46,37 +46,35 @@ class Contrast(NamedTuple):
             "b": self.b._asdict(),
             "gain": self.gain._asdict(),
             "probability_of_improvement": self.better_b,
-            "difference_shown": self.shown,
+            "difference_shown": self.significant,
         }
 
 
 def contrast(name: str, a: Sequence[float], b: Sequence[float], *, steps: bool = False) -> Contrast:
-    """B against A; of steps fewer are better, of all else more."""
+    """B against A; fewer steps are better, of other quantities more is better."""
     gain = difference(a, b) if steps else difference(b, a)
     wins = probability_of_improvement(a, b) if steps else probability_of_improvement(b, a)
-    return Contrast(name, estimate(a), estimate(b), gain, wins, min(len(a), len(b)) >= LEAST_SEEDS, steps)
+    return Contrast(name, estimate(a), estimate(b), gain, wins, min(len(a), len(b)) >= MIN_SEEDS, steps)
 
 
 def scores(side: Side, judged: str = "greedy") -> list[float]:
     return [record.score(judged) for record in side.records]
 
 
-def threshold_of(sides: Sequence[Side], given: float | None) -> float | None:
-    """The threshold that both sides are timed to: the one given, else theirs, where they have one and the same."""
-    if given is not None:
-        return given
+def common_threshold(sides: Sequence[Side]) -> float | None:
+    """The threshold of all runs; None if they do not have the same one."""
     known = {record.threshold for side in sides for record in side.records}
     return known.pop() if len(known) == 1 else None
 
 
-def steps_to(record: Record, threshold: float, horizon: int) -> int | None:
-    """env_steps to the first of the run's own evaluations at the threshold; None where none was within the horizon."""
+def steps_to(record: RunRecord, threshold: float, horizon: int) -> int | None:
+    """env_steps to the run's first evaluation at the threshold; None if there is none within the horizon."""
     reached = next((steps for steps, value in record.curve if value >= threshold), None)
     return reached if reached is not None and reached <= horizon else None
 
 
 class Comparison(NamedTuple):
-    """Everything `gymlab compare` says."""
+    """The result of `gymlab compare`."""
 
     a: Side
     b: Side
@@ -84,13 +82,13 @@ class Comparison(NamedTuple):
     auc: Contrast | None
     steps: Contrast | None
     threshold: float | None
-    reached: tuple[int, int]  # runs of each side that came to the threshold
+    reached: tuple[int, int]  # runs of each side that reached the threshold
     notes: tuple[str, ...]
 
 
 def compare(a: Side, b: Side, *, threshold: float | None = None, judged: str = "greedy") -> Comparison:
     """B against A, by score, by the area under the curve and by steps to a threshold."""
-    goal = threshold_of((a, b), threshold)
+    goal = common_threshold((a, b)) if threshold is None else threshold
     every = [*a.records, *b.records]
     horizon = min(record.horizon for record in every)
     steps = None
@@ -110,42 +108,42 @@ def compare(a: Side, b: Side, *, threshold: float | None = None, judged: str = "
 
 def _notes(a: Side, b: Side) -> list[str]:
     every = [*a.records, *b.records]
-    told = []
+    notes = []
     envs = {record.recipe.rpartition(":")[0] for record in every}
     if len(envs) > 1:
-        told.append(f"different envs ({', '.join(sorted(envs))}): their returns do not compare")
+        notes.append(f"different envs ({', '.join(sorted(envs))}): their returns do not compare")
     if len({record.budget for record in every}) > 1:
-        told.append("different budgets: steps beyond the smaller one are not counted")
+        notes.append("different budgets: steps beyond the smaller one are not counted")
     open_ends = [record.run_id for record in every if record.status != "finished"]
     if open_ends:
-        told.append(f"not at their end: {', '.join(open_ends)}")
+        notes.append(f"not at their end: {', '.join(open_ends)}")
     fewest = min(len(a.records), len(b.records))
     if fewest < 5:
-        told.append(f"{fewest} seed{'s' * (fewest > 1)} a side: intervals from so few are too narrow; 5 are usual")
-    return told
+        notes.append(f"{fewest} seed{'s' * (fewest > 1)} a side: intervals from so few are too narrow; 5 are usual")
+    return notes
 
 
 def verdict(found: Contrast, a: str, b: str) -> str:
-    """One sentence; a difference whose interval holds zero is never claimed."""
+    """One sentence; no difference is claimed if its interval includes zero."""
     if not found.enough:
-        return f"{found.name}: too few runs to say, {LEAST_SEEDS} a side are the least"
-    if not found.shown:
+        return f"{found.name}: too few runs to say, {MIN_SEEDS} a side are the least"
+    if not found.significant:
         return f"{found.name}: no difference is shown, the 95 % interval holds zero"
-    better, worse, by = (b, a, found.gain) if found.gain.low > 0 else (a, b, _turned(found.gain))
-    return f"{found.name}: {better} is better than {worse} by {found.told(by)} (95 %)"
+    better, worse, by = (b, a, found.gain) if found.gain.low > 0 else (a, b, _negate(found.gain))
+    return f"{found.name}: {better} is better than {worse} by {found.format(by)} (95 %)"
 
 
-def _turned(found: Estimate) -> Estimate:
+def _negate(found: Estimate) -> Estimate:
     return Estimate(-found.value, -found.high, -found.low)
 
 
-def page(found: Comparison) -> list[str]:
+def format_comparison(found: Comparison) -> list[str]:
     """The comparison as text."""
     from gymlab.reports.sections import columns
 
     contrasts = [part for part in (found.score, found.auc, found.steps) if part is not None]
     rows: list[tuple[str, ...]] = [("", "A", "B", "B better by", "P(B better)")]
-    rows += [(part.name, *map(part.told, (part.a, part.b, part.gain)), f"{part.better_b:.2f}") for part in contrasts]
+    rows += [(part.name, *map(part.format, (part.a, part.b, part.gain)), f"{part.better_b:.2f}") for part in contrasts]
     lines = [f"A: {found.a.label} ({len(found.a.records)} runs)", f"B: {found.b.label} ({len(found.b.records)} runs)"]
     lines += ["", *columns(rows, right=range(1, 5)), ""]
     if found.threshold is not None:
@@ -154,13 +152,13 @@ def page(found: Comparison) -> list[str]:
             for count, side, name in zip(found.reached, (found.a, found.b), "AB", strict=True)
         )
         cut = format_count(min(record.horizon for record in (*found.a.records, *found.b.records)))
-        lines.append(f"threshold {found.threshold:g}: {reached} came to it; one that did not counts as {cut} steps")
+        lines.append(f"threshold {found.threshold:g}: {reached} reached it; one that did not counts as {cut} steps")
     lines += [f"note: {note}" for note in found.notes]
     return [*lines, *(verdict(part, "A", "B") for part in contrasts)]
 
 
-def data(found: Comparison) -> dict[str, Any]:
-    """The same for programs."""
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """The comparison for `gymlab compare --json`."""
     sides = {
         name: {
             "label": side.label,

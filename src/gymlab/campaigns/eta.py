@@ -1,4 +1,4 @@
-"""How long it will take: env steps still to do over the speed that such runs had or have."""
+"""Estimated time left of runs to train: their remaining env_steps divided by their own or their recipe's past speed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gymlab.core.format import format_duration
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
 
-_TELLING = 0.05  # of the budget: before, compiling is most of the time
+_MIN_SHARE = 0.05  # of the budget: before, most of a run's time was compilation
 
 
-class Left(NamedTuple):
-    """Seconds of work, and how many jobs nothing is known of."""
+class TimeLeft(NamedTuple):
+    """Seconds of training, and the number of jobs of unknown speed."""
 
     seconds: float
     unknown: int
 
-    def told(self, width: int) -> str:
-        """For people: `about 5:03`, `at least 0:30 (2 runs of unknown speed)`."""
+    def format(self, width: int) -> str:
+        """With `width` jobs at a time: `about 5:03`, `at least 0:30 (2 runs of unknown speed)`."""
         time = format_duration(max(self.seconds / max(width, 1), 1.0))
         if not self.unknown:
             return f"about {time}"
@@ -31,7 +31,7 @@ class Left(NamedTuple):
 
 
 def known_speeds(runs_root: Path) -> dict[str, float]:
-    """env_steps per second of past runs, by recipe: the median."""
+    """Median env_steps per second of past runs, by recipe."""
     found: dict[str, list[float]] = {}
     for entry in Registry(runs_root).runs():
         steps = entry.get("env_steps")
@@ -49,18 +49,18 @@ def steps_done(job: Job) -> tuple[int, float]:
     return int(clock.get("env_steps", 0)), float(clock.get("seconds", 0.0))
 
 
-def left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> Left:
-    """What is left of some jobs; once it is known, a run's own speed counts before that of its recipe."""
+def time_left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> TimeLeft:
+    """A run's own speed is used once it is known, before that the speed of its recipe."""
     seconds = 0.0
     unknown = 0
     for job in jobs:
         if job.trial is None:
             continue
         done, spent = steps_done(job)
-        begun = done >= _TELLING * job.trial.budget_env_steps and spent > 0
+        begun = done >= _MIN_SHARE * job.trial.budget_env_steps and spent > 0
         speed = done / spent if begun else speeds.get(job.trial.recipe.name)
         if speed is None:
             unknown += 1
         else:
             seconds += max(job.trial.budget_env_steps - done, 0) / speed
-    return Left(seconds, unknown)
+    return TimeLeft(seconds, unknown)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.campaigns.benchmark_table.record import Record
+from gymlab.campaigns.benchmark_table.record import RunRecord
 from gymlab.core.errors import RunError, UserError, suggestion
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
@@ -95,7 +95,7 @@ def find(text: str) -> Pretrained:
     return max(fits, key=lambda item: float(item.about["scores"]["greedy"]["mean"]))
 
 
-def pack(paths: RunPaths, record: Record, into: Path) -> Pretrained:
+def pack(paths: RunPaths, record: RunRecord, into: Path) -> Pretrained:
     """Put the policy that a record is about on a shelf; UserError where it is too large for one."""
     loaded = load_checkpoint(paths, record.checkpoint, with_state=False)
     raw = tensors.encode(loaded.policy)

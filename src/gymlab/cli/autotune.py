@@ -115,7 +115,7 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
     from gymlab.campaigns import comparison
     from gymlab.campaigns.autotune.search import RUN_OVERRIDES
     from gymlab.campaigns.benchmark_table.record import known_record
-    from gymlab.campaigns.benchmark_table.trial import trials
+    from gymlab.campaigns.benchmark_table.seeded_recipe import seed_recipe
     from gymlab.campaigns.executors.processes import Job, phase_of
     from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError
@@ -124,7 +124,7 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
     say(f"confirming on {len(state.fresh)} fresh seeds a side: {' '.join(state.chosen or ())}")
     sides: list[tuple[str, list[Job]]] = []
     for label, more in (("recipe", ()), ("tuned", state.chosen or ())):
-        every = trials(
+        every = seed_recipe(
             state.reference,
             [*state.overrides, *more, *RUN_OVERRIDES],
             state.fresh,
@@ -145,8 +145,8 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
 def _result(found: Comparison) -> dict[str, Any]:
     from gymlab.campaigns import comparison
 
-    better = found.score.shown and found.score.gain.low > 0
-    worse = found.score.shown and found.score.gain.high < 0
+    better = found.score.significant and found.score.gain.low > 0
+    worse = found.score.significant and found.score.gain.high < 0
     return {
         "verdict": "better" if better else "worse" if worse else "no improvement shown",
         "told": comparison.verdict(found.score, "the recipe", "the tuned one"),

@@ -36,27 +36,27 @@ def compare(
     from gymlab.campaigns import comparison
     from gymlab.campaigns.benchmark_table.plan import parse_seeds
     from gymlab.campaigns.benchmark_table.record import known_record
-    from gymlab.campaigns.compare_arguments import Manner, side
-    from gymlab.campaigns.eta import known_speeds, left
+    from gymlab.campaigns.compare_arguments import CompareOptions, parse_side
+    from gymlab.campaigns.eta import known_speeds, time_left
     from gymlab.campaigns.executors.processes import phase_of
     from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError, UserError
     from gymlab.recipes.project_settings import runs_folder
 
     try:
-        how = Manner(parse_seeds(seeds), episodes, not until_solved, sets or (), budget)
+        options = CompareOptions(parse_seeds(seeds), episodes, not until_solved, sets or (), budget)
     except ValueError as error:
         raise UserError(f"--seeds: {error}") from None
     root = runs_folder()
-    asked = (side(a, root, how), side(b, root, how, base=a))
-    needed = {job.paths.run_id: job for part in asked for job in part.jobs if phase_of(job) is not None}
+    side_jobs = (parse_side(a, root, options), parse_side(b, root, options, base=a))
+    needed = {job.paths.run_id: job for part in side_jobs for job in part.jobs if phase_of(job) is not None}
     running = [job.title for job in needed.values() if job.trial is None and phase_of(job) == "wait"]
     if running:
         raise UserError(f"{running[0]} is still running: gymlab wait {running[0]}")
     todo = list(needed.values())
     trained = [job for job in todo if phase_of(job) != "score"]
     if todo:
-        guess = f", {left(trained, known_speeds(root)).told(min(jobs, len(trained)))}" if trained else ""
+        guess = f", {time_left(trained, known_speeds(root)).format(min(jobs, len(trained)))}" if trained else ""
         typer.echo(f"{len(trained)} runs to train and {len(todo)} to score{guess}", err=True)
     if dry:
         for job in todo:
@@ -68,12 +68,12 @@ def compare(
         raise RunError(f"no result of {', '.join(failed)}: nothing is compared")
     sides = [
         comparison.Side(part.label, tuple(r for job in part.jobs if (r := known_record(job.paths, episodes))))
-        for part in asked
+        for part in side_jobs
     ]
     found = comparison.compare(sides[0], sides[1], threshold=threshold, judged=judged)
     if as_json:
-        print_json(comparison.data(found))
+        print_json(comparison.comparison_json(found))
         return
-    typer.echo("\n".join(comparison.page(found)))
-    shown = " ".join(job.paths.run_id for part in asked for job in part.jobs[:1])
-    typer.echo(f"next: gymlab runs compare {shown}")
+    typer.echo("\n".join(comparison.format_comparison(found)))
+    first_runs = " ".join(job.paths.run_id for part in side_jobs for job in part.jobs[:1])
+    typer.echo(f"next: gymlab runs compare {first_runs}")

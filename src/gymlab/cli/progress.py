@@ -50,7 +50,7 @@ class Progress:
         )
 
     def ticked(self, active: Sequence[Job], waiting: Sequence[Job]) -> None:
-        from gymlab.campaigns.eta import left, steps_done
+        from gymlab.campaigns.eta import steps_done, time_left
         from gymlab.core.format import format_duration
 
         now = time.monotonic()
@@ -62,12 +62,12 @@ class Progress:
             for job in active
             if job.trial is not None
         ]
-        time_left = left([*active, *waiting], self._speeds).told(self._width)
+        left = time_left([*active, *waiting], self._speeds).format(self._width)
         parts = [
             f"{self._done} of {self._total} done",
             *shares,
             format_duration(now - self._began),
-            f"{time_left} left",
+            f"{left} left",
         ]
         line = " · ".join(parts)
         if self._terminal:

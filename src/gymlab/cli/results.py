@@ -10,8 +10,8 @@ import typer
 from gymlab.cli.options import Dry, Jobs, Json, print_json
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.benchmark_table.plan import Row
-    from gymlab.campaigns.benchmark_table.table import Line
+    from gymlab.campaigns.benchmark_table.plan import BenchmarkRow
+    from gymlab.campaigns.benchmark_table.table import BenchmarkResult
     from gymlab.campaigns.executors.processes import Job, Outcome
 
 app = typer.Typer(no_args_is_help=True, help="Many seeds of every recipe, scored on fresh episodes: the proof.")
@@ -36,21 +36,21 @@ def run(
     Example: gymlab results run CartPole-v1:ppo --jobs 2
     """
     from gymlab.campaigns.benchmark_table.record import write_record
-    from gymlab.campaigns.benchmark_table.table import data, read_line, record_path
-    from gymlab.campaigns.eta import known_speeds, left
+    from gymlab.campaigns.benchmark_table.table import read_result, record_path, result_json
+    from gymlab.campaigns.eta import known_speeds, time_left
     from gymlab.cli.progress import run_jobs
     from gymlab.recipes.project_settings import runs_folder
 
     rows = _rows(folder, recipes, seeds)
     todo = _todo(folder, rows)
-    for line, _ in todo:
-        for seed, told in line.stale.items():
-            typer.echo(f"{line.row.title} seed {seed}: stale, trained again: {', '.join(told[:5])}", err=True)
+    for result, _ in todo:
+        for seed, changed in result.stale.items():
+            typer.echo(f"{result.row.title} seed {seed}: stale, trained again: {', '.join(changed[:5])}", err=True)
     everything = [job for _, found in todo for job in found]
-    guess = left(everything, known_speeds(runs_folder())).told(min(jobs, max(len(everything), 1)))
+    guess = time_left(everything, known_speeds(runs_folder())).format(min(jobs, max(len(everything), 1)))
     said = f"{len(everything)} runs to train or score, {guess}" if everything else "nothing to do: all results are here"
     typer.echo(said, err=True)
-    owners = {job.paths.run_id: line.row for line, found in todo for job in found}
+    owners = {job.paths.run_id: result.row for result, found in todo for job in found}
 
     def keep(outcome: Outcome) -> None:
         if outcome.record is not None:
@@ -59,11 +59,11 @@ def run(
     done: list[Outcome] = []
     if everything and not dry:
         done = run_jobs(everything, jobs, runs_folder(), f"`gymlab results run --folder {folder}`", keep)
-    lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
+    results = [read_result(folder, row) for row in _rows(folder, recipes, None)]
     if as_json:
-        print_json([data(line) for line in lines])
+        print_json([result_json(result) for result in results])
     else:
-        _print(lines)
+        _print(results)
         typer.echo("next: gymlab results show --write")
     if any(outcome.record is None for outcome in done):
         raise typer.Exit(1)
@@ -82,66 +82,66 @@ def show(
     """
     from gymlab.campaigns.benchmark_table.page import write_page
     from gymlab.campaigns.benchmark_table.plan import FILE, read_plan
-    from gymlab.campaigns.benchmark_table.table import data, read_line
+    from gymlab.campaigns.benchmark_table.table import read_result, result_json
 
-    lines = [read_line(folder, row) for row in _rows(folder, recipes, None)]
+    results = [read_result(folder, row) for row in _rows(folder, recipes, None)]
     if write:
-        every = [read_line(folder, row) for row in read_plan(folder / FILE)]
+        every = [read_result(folder, row) for row in read_plan(folder / FILE)]
         for path in write_page(every, Path()):
             typer.echo(f"wrote {path}", err=True)
     if as_json:
-        print_json([data(line) for line in lines])
+        print_json([result_json(result) for result in results])
         return
-    _print(lines)
-    missing = next((line for line in lines if line.missing or line.stale), None)
+    _print(results)
+    missing = next((result for result in results if result.missing or result.stale), None)
     typer.echo(f"next: gymlab results run '{missing.row.title}'" if missing else "next: gymlab results show --write")
 
 
-def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Row, ...]:
-    from gymlab.campaigns.benchmark_table.plan import FILE, chosen, parse_seeds, read_plan
+def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[BenchmarkRow, ...]:
+    from gymlab.campaigns.benchmark_table.plan import FILE, parse_seeds, read_plan, select_rows
     from gymlab.core.errors import UserError
 
-    rows = chosen(read_plan(folder / FILE), names or [])
+    rows = select_rows(read_plan(folder / FILE), names or [])
     if seeds is None:
         return rows
     try:
-        wanted = parse_seeds(seeds)
+        requested = parse_seeds(seeds)
     except ValueError as error:
         raise UserError(f"--seeds: {error}") from None
-    kept = [(row, tuple(seed for seed in row.seeds or () if seed in wanted)) for row in rows]
+    kept = [(row, tuple(seed for seed in row.seeds or () if seed in requested)) for row in rows]
     if not any(seeds for _, seeds in kept):
         raise UserError(f"--seeds {seeds}: none of them is in the plan")
     return tuple(row.model_copy(update={"seeds": some}) for row, some in kept if some)
 
 
-def _todo(folder: Path, rows: tuple[Row, ...]) -> list[tuple[Line, list[Job]]]:
-    """The lines with the runs they still need; a recipe that cannot be used here is told and left out."""
-    from gymlab.campaigns.benchmark_table.table import read_line, trials_of
+def _todo(folder: Path, rows: tuple[BenchmarkRow, ...]) -> list[tuple[BenchmarkResult, list[Job]]]:
+    """The results with the runs they still need; a recipe that cannot be used here is told and left out."""
+    from gymlab.campaigns.benchmark_table.table import read_result, seed_row
     from gymlab.campaigns.executors.processes import Job
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.paths import run_paths
 
     found = []
     for row in rows:
-        line = read_line(folder, row)
-        if line.fault:
-            typer.echo(f"{row.title}: left out: {line.fault}", err=True)
+        result = read_result(folder, row)
+        if result.fault:
+            typer.echo(f"{row.title}: left out: {result.fault}", err=True)
             continue
-        wanted = {*line.missing, *line.stale}
-        needed = [trial for trial in trials_of(row) if trial.seed in wanted] if wanted else []
-        jobs = [Job(run_paths(runs_folder(), t.run_id), t, row.episodes or 100) for t in needed]
-        found.append((line, jobs))
+        seeds = {*result.missing, *result.stale}
+        needed = [each for each in seed_row(row) if each.seed in seeds] if seeds else []
+        jobs = [Job(run_paths(runs_folder(), each.run_id), each, row.episodes or 100) for each in needed]
+        found.append((result, jobs))
     return found
 
 
-def _print(lines: list[Line]) -> None:
-    from gymlab.campaigns.benchmark_table.table import HEAD, cells
+def _print(results: list[BenchmarkResult]) -> None:
+    from gymlab.campaigns.benchmark_table.table import HEAD, format_cells
     from gymlab.reports.sections import columns
 
-    for text in columns([HEAD, *map(cells, lines)], right=range(1, 8)):
+    for text in columns([HEAD, *map(format_cells, results)], right=range(1, 8)):
         typer.echo(text)
-    for line in lines:
-        if line.fault:
-            typer.echo(f"cannot be run here: {line.row.title}: {line.fault}")
-        for seed, told in line.stale.items():
-            typer.echo(f"stale: {line.row.title} seed {seed}: {', '.join(told[:5])}")
+    for result in results:
+        if result.fault:
+            typer.echo(f"cannot be run here: {result.row.title}: {result.fault}")
+        for seed, changed in result.stale.items():
+            typer.echo(f"stale: {result.row.title} seed {seed}: {', '.join(changed[:5])}")

@@ -31,7 +31,7 @@ def coverage(
 
     Example: gymlab study coverage MountainCar-v0 --updates 4
     """
-    from gymlab.campaigns.studies.coverage import drawn, study
+    from gymlab.campaigns.studies.coverage import format_visits, study
 
     console = _console(json)
     found = None
@@ -53,7 +53,7 @@ def coverage(
     if found.visits is not None:
         labels = name.env.observations or ("feature 0", "feature 1")
         console.print(f"visits: {labels[0]} to the right, {labels[1]} upwards")
-        for line in drawn(found.visits):
+        for line in format_visits(found.visits):
             console.print(f"|{line}|")
     last = found.overlaps[-1]
     console.print(f"{found.n_envs} envs are worth {last.worth:.3g} in the last rollout")
@@ -74,11 +74,11 @@ def seeds(
 
     Example: gymlab study seeds CartPole-v1 --runs 5 --budget 30k
     """
-    from gymlab.campaigns.studies.seeds import ARMS, Trained, compare, study
+    from gymlab.campaigns.studies.seeds import ARMS, ArmRun, compare_arms, study
 
     console = _console(json)
     resolved = _resolve(recipe, overrides, budget)
-    trained: list[Trained] = []
+    trained: list[ArmRun] = []
     console.print(f"{'seed':>4}  {'arm':<10}{'final':>10}{'on the way':>12}")
     total = runs * len(ARMS)
     with run_guard("before all runs were done"), console.status(f"run 1 of {total}") as status:
@@ -86,7 +86,7 @@ def seeds(
             trained.append(run)
             status.update(f"run {min(len(trained) + 1, total)} of {total}")
             console.print(f"{run.seed:>4}  {run.arm:<10}{run.final:>10.4g}{run.on_the_way:>12.4g}")
-    compared = compare(trained)
+    compared = compare_arms(trained)
     if json:
         rows = [{key: _plain(value) for key, value in row._asdict().items()} for row in compared]
         facts = {"recipe": resolved.name, "budget": str(resolved.budget), "n_envs": resolved.n_envs, "runs": runs}

@@ -1,1 +1,1 @@
-"""The results table: its plan, its records (one file per run), and docs/results.md made of them."""
+"""Benchmark table: recipes trained over seeds, a record per run, and docs/results.md with the scores."""

@@ -1,18 +1,24 @@
-"""docs/results.md: written from the plan and the records alone, so that it can be checked against them."""
+"""docs/results.md, the page of a benchmark table, and its learning curves: made from plan and records alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from gymlab.campaigns.benchmark_table.learning_curves import draw
-from gymlab.campaigns.benchmark_table.table import HEAD, Line, cells
+import numpy as np
+
+from gymlab.campaigns.benchmark_table.record import RunRecord
+from gymlab.campaigns.benchmark_table.table import HEAD, BenchmarkResult, format_cells
 from gymlab.campaigns.references import Reference, data, scores_of
+from gymlab.core.format import format_count
+from gymlab.core.statistics import iqm
+from gymlab.reports.plots_png import COLOURS, as_png, figure_class
 from gymlab.reports.sections import table
 from gymlab.runs import files
 
 PAGE = Path("docs/results.md")
 PICTURES = Path("docs/images/results")
+_CURVE_POINTS = 100
 _ABOUT = """\
 <!-- Written by `gymlab results show --write` from results/: edit the plan, not this page. -->
 
@@ -37,105 +43,141 @@ How a number comes about:
   speed is measured.
 - A row is *reached* when its score is at least its mark, *below* when not, *stale* when the recipe has changed since.
 """
+_RUN_HEAD = (
+    "seed",
+    "greedy",
+    "sampled",
+    "exact",
+    "checkpoint",
+    "env steps",
+    "to threshold",
+    "seconds",
+    "scored with",
+    "commit",
+)
 
 
-def page(lines: Sequence[Line]) -> str:
-    """The whole page as Markdown."""
-    rows = [tuple(_linked(line) if place == 0 else cell for place, cell in enumerate(cells(line))) for line in lines]
-    head = (*HEAD, "others")
-    with_others = [(*row, "; ".join(map(str, others(line)[:3])) or "-") for row, line in zip(rows, lines, strict=True)]
-    parts = [_ABOUT, "\n".join(table(head, with_others)), *(_section(line) for line in lines if line.records)]
-    used = {ref.system: data().sources[ref.system] for line in lines for ref in others(line)}
+def format_page(results: Sequence[BenchmarkResult]) -> str:
+    """The page as Markdown."""
+    rows = []
+    for result in results:
+        cells = (_link(result), *format_cells(result)[1:])
+        rows.append((*cells, "; ".join(map(str, row_references(result)[:3])) or "-"))
+    parts = [_ABOUT, "\n".join(table((*HEAD, "others"), rows))]
+    parts += [_section(result) for result in results if result.records]
+    used = {ref.system: data().sources[ref.system] for result in results for ref in row_references(result)}
     parts += ["## Sources", "\n".join(f"- **{name}**: {text}." for name, text in sorted(used.items()))]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def others(line: Line) -> list[Reference]:
-    """What others published on the same env, by default with the same algorithm."""
-    env = line.row.recipe.partition(":")[0]
-    algorithm = _algorithm(line)
-    if line.row.references is not None:
-        return [ref for ref in scores_of(env) if f"{ref.system} {ref.algorithm}" in line.row.references]
-    return scores_of(env, algorithm)
+def row_references(result: BenchmarkResult) -> list[Reference]:
+    """Scores that other systems published on the same env; by default with the same algorithm."""
+    env = result.row.recipe.partition(":")[0]
+    if result.row.references is not None:
+        return [ref for ref in scores_of(env) if f"{ref.system} {ref.algorithm}" in result.row.references]
+    return scores_of(env, _algorithm(result))
 
 
-def _algorithm(line: Line) -> str:
+def _algorithm(result: BenchmarkResult) -> str:
     from gymlab.recipes.schema import algorithm_names
 
-    variant = line.row.recipe.rpartition(":")[2]
+    variant = result.row.recipe.rpartition(":")[2]
     if variant in algorithm_names():
         return variant
-    blocks = {key.partition(".")[0] for record in line.records for key in record.settings}
+    blocks = {key.partition(".")[0] for record in result.records for key in record.settings}
     return next((name for name in algorithm_names() if name in blocks), "ppo")
 
 
-def _linked(line: Line) -> str:
-    anchor = "".join(
-        letter for letter in line.row.title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_"
-    )
-    return f"[{line.row.title}](#{anchor})" if line.records else line.row.title
+def _link(result: BenchmarkResult) -> str:
+    """The title, linked to its section if there is one."""
+    title = result.row.title
+    anchor = "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
+    return f"[{title}](#{anchor})" if result.records else title
 
 
-def _section(line: Line) -> str:
-    row = line.row
-    records = line.records
-    first = records[0]
-    told = [f"## {row.title}", *([row.note] if row.note else [])]
-    told.append(f"![learning curves]({(PICTURES / f'{row.slug}.png').relative_to(PAGE.parent).as_posix()})")
-    rows = [
-        (
-            str(record.seed),
-            f"{record.greedy.mean:.4g} ± {record.greedy.std:.3g}",
-            f"{record.sampled.mean:.4g} ± {record.sampled.std:.3g}",
-            "-" if record.exact is None else f"{record.exact:.5g}",
-            record.checkpoint,
-            str(record.env_steps),
-            "-" if record.steps_to_threshold is None else str(record.steps_to_threshold),
-            f"{record.seconds:.0f}",
-            str(record.evaluation_seed),
-            f"`{record.commit}`" if record.commit else "-",
-        )
-        for record in sorted(records, key=lambda record: record.seed)
-    ]
-    head = (
-        "seed",
-        "greedy",
-        "sampled",
-        "exact",
-        "checkpoint",
-        "env steps",
-        "to threshold",
-        "seconds",
-        "scored with",
-        "commit",
-    )
-    told.append("\n".join(table(head, rows)))
-    for seed, changed in line.stale.items():
-        told.append(f"Seed {seed} is stale, set since: {', '.join(changed[:5])}.")
-    found = others(line)
-    if found:
-        told.append("Others: " + "; ".join(map(str, found)) + ".")
+def _section(result: BenchmarkResult) -> str:
+    row = result.row
+    first = result.records[0]
+    parts = [f"## {row.title}", *([row.note] if row.note else [])]
+    parts.append(f"![learning curves]({(PICTURES / f'{row.slug}.png').relative_to(PAGE.parent).as_posix()})")
+    parts.append("\n".join(table(_RUN_HEAD, [_run_cells(each) for each in sorted(result.records, key=_seed)])))
+    for seed, changed in result.stale.items():
+        parts.append(f"Seed {seed} is stale, set since: {', '.join(changed[:5])}.")
+    others = row_references(result)
+    if others:
+        parts.append("Others: " + "; ".join(map(str, others)) + ".")
     versions = ", ".join(f"{name} {version}" for name, version in first.versions.items())
-    told.append(
+    parts.append(
         f"Made by `{first.command.replace(f'--seed {first.seed}', '--seed N')}`, scored by "
         f"`gymlab eval RUN/best --episodes {first.greedy.n} --seed M`, M under *scored with*; {versions}, "
         f"{first.cores or '?'} core{'s' * (first.cores != 1)}, {first.device or '?'}."
     )
-    return "\n\n".join(told)
+    return "\n\n".join(parts)
 
 
-def write_page(lines: Sequence[Line], root: Path) -> list[Path]:
-    """The page and its pictures below a repository's root; pictures of rows that are gone are removed."""
+def _seed(record: RunRecord) -> int:
+    return record.seed
+
+
+def _run_cells(record: RunRecord) -> tuple[str, ...]:
+    """The cells of a run, in the order of _RUN_HEAD."""
+    return (
+        str(record.seed),
+        f"{record.greedy.mean:.4g} ± {record.greedy.std:.3g}",
+        f"{record.sampled.mean:.4g} ± {record.sampled.std:.3g}",
+        "-" if record.exact is None else f"{record.exact:.5g}",
+        record.checkpoint,
+        str(record.env_steps),
+        "-" if record.steps_to_threshold is None else str(record.steps_to_threshold),
+        f"{record.seconds:.0f}",
+        str(record.evaluation_seed),
+        f"`{record.commit}`" if record.commit else "-",
+    )
+
+
+def write_page(results: Sequence[BenchmarkResult], root: Path) -> list[Path]:
+    """Write the page and its pictures below a repository's root, and delete pictures of rows that no longer exist."""
     folder = root / PICTURES
     folder.mkdir(parents=True, exist_ok=True)
     written = [root / PAGE]
-    for line in lines:
-        if line.records:
-            target = folder / f"{line.row.slug}.png"
-            files.write_bytes(target, draw(line.records, line.row.title, line.row.mark))
+    for result in results:
+        if result.records:
+            target = folder / f"{result.row.slug}.png"
+            files.write_bytes(target, draw_learning_curves(result.records, result.row.title, result.row.mark))
             written.append(target)
     for old in folder.glob("*.png"):
         if old not in written:
             old.unlink()
-    files.write_text(root / PAGE, page(lines))
+    files.write_text(root / PAGE, format_page(results))
     return written
+
+
+def iqm_curve(records: Sequence[RunRecord]) -> tuple[np.ndarray, np.ndarray]:
+    """env_steps and interquartile mean over seeds of the evaluation curves; a shorter run keeps its last value."""
+    curves = [np.array(record.curve, float) for record in records if record.curve]
+    if not curves:
+        return np.empty(0), np.empty(0)
+    grid = np.linspace(max(curve[0, 0] for curve in curves), max(curve[-1, 0] for curve in curves), _CURVE_POINTS)
+    return grid, iqm(np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves], axis=-1))
+
+
+def draw_learning_curves(records: Sequence[RunRecord], title: str, mark: float | None) -> bytes:
+    """A small PNG of a row: each seed thin, their interquartile mean thick."""
+    figure = figure_class()(figsize=(6, 3), dpi=80, layout="constrained", facecolor="white")
+    from matplotlib.ticker import FuncFormatter
+
+    axes = figure.subplots()
+    for record in records:
+        if record.curve:
+            axes.plot(*zip(*record.curve, strict=True), color=COLOURS[0], linewidth=0.8, alpha=0.35)
+    axes.plot(*iqm_curve(records), color=COLOURS[0], linewidth=2)
+    if mark is not None:
+        axes.axhline(mark, color="#6E7781", linewidth=1, linestyle=(0, (4, 3)))
+    axes.set_title(title, loc="left", fontsize=10, parse_math=False)
+    axes.set_xlabel("env_steps", fontsize=8)
+    axes.tick_params(labelsize=8, length=0)
+    axes.grid(True, color="#E6E8EB", linewidth=0.8)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_count(x)))
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return as_png(figure)

@@ -1,4 +1,4 @@
-"""The plan of a results table: which recipes, with which seeds and marks. One YAML file."""
+"""The plan of a benchmark table: which recipes, with which seeds and marks. One YAML file, results/plan.yaml."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST_SEEDS = 1000
 def parse_seeds(raw: Any) -> tuple[int, ...]:
     """`5` (0 to 4), `3..7` or a list as seeds."""
     if isinstance(raw, list | tuple):
-        given = [parse_seeds(f"{item}..{item}") if isinstance(item, int) else parse_seeds(item) for item in raw]
-        return tuple(dict.fromkeys(seed for part in given for seed in part))
+        parts = [parse_seeds(f"{item}..{item}") if isinstance(item, int) else parse_seeds(item) for item in raw]
+        return tuple(dict.fromkeys(seed for part in parts for seed in part))
     text = str(raw).strip()
     between = _RANGE.fullmatch(text)
     if between is not None:
@@ -39,13 +39,13 @@ def parse_seeds(raw: Any) -> tuple[int, ...]:
 Seeds = Annotated[tuple[int, ...], BeforeValidator(parse_seeds), Field(min_length=1)]
 
 
-class Row(Settings):
-    """One line of the table."""
+class BenchmarkRow(Settings):
+    """One row of the plan: a recipe, the seeds to train it with, and the score to reach."""
 
     recipe: str
     """ENV[:VARIANT]."""
     name: str = ""
-    """What the line is called; default: the recipe and its overrides."""
+    """Title of the row; default: the recipe and its overrides."""
     set: tuple[str, ...] = ()
     """Overrides, key=value."""
     budget: str | None = None
@@ -53,13 +53,13 @@ class Row(Settings):
     seeds: Seeds | None = None
     """Default: the plan's."""
     episodes: Annotated[Count, Field(ge=1)] | None = None
-    """Of each way of acting; default: the plan's."""
+    """Scoring episodes, greedy and sampled each; default: the plan's."""
     full_budget: bool | None = None
-    """Train to the end of the budget though solved; default: the plan's."""
+    """Train to the end of the budget even if solved; default: the plan's."""
     mark: Number | None = None
     """The score to reach."""
     aim: Number | None = None
-    """What would be better still."""
+    """A score beyond the mark to aim for."""
     judged: Literal["greedy", "sampled"] = "greedy"
     """Which score the mark is for. Where the env is a transition table the exact greedy score takes its place."""
     references: tuple[str, ...] | None = None
@@ -76,51 +76,50 @@ class Row(Settings):
         return re.sub(r"[^A-Za-z0-9.=-]+", "-", self.title).strip("-")[:80]
 
 
-class Plan(Settings):
-    """All lines, and what holds for them where they say nothing."""
+class BenchmarkPlan(Settings):
+    """All rows, and the defaults of their fields."""
 
     seeds: Seeds = (0, 1, 2, 3, 4)
     episodes: Annotated[Count, Field(ge=1)] = 100
     full_budget: bool = True
-    rows: tuple[Row, ...]
+    rows: tuple[BenchmarkRow, ...]
 
-    def filled(self) -> tuple[Row, ...]:
-        """The rows with the plan's own values where they have none."""
-        mine = {"seeds": self.seeds, "episodes": self.episodes, "full_budget": self.full_budget}
+    def rows_with_defaults(self) -> tuple[BenchmarkRow, ...]:
+        defaults = {"seeds": self.seeds, "episodes": self.episodes, "full_budget": self.full_budget}
         return tuple(
-            row.model_copy(update={key: value for key, value in mine.items() if getattr(row, key) is None})
+            row.model_copy(update={key: value for key, value in defaults.items() if getattr(row, key) is None})
             for row in self.rows
         )
 
 
-def read_plan(path: Path) -> tuple[Row, ...]:
-    """The rows of a plan file; one UserError lists everything that is wrong with it."""
+def read_plan(path: Path) -> tuple[BenchmarkRow, ...]:
+    """The rows of a plan file; a UserError lists all its problems."""
     if not path.is_file():
         raise UserError(f"there is no plan '{display_path(path)}': write one, or name its folder with --folder")
     problems = Problems()
     node = read_file(path, problems)
     checker = VariantValidator(node, None, None)
-    plan = checker.validate(Plan, node.to_data() if isinstance(node.value, dict) else {}, ())
+    plan = checker.validate(BenchmarkPlan, node.to_data() if isinstance(node.value, dict) else {}, ())
     problems.extend(checker.problems)
     if plan is not None:
         slugs = [row.slug for row in plan.rows]
         for place, row in enumerate(plan.rows):
             if slugs.index(row.slug) != place:
-                problems.note(node.location_of(("rows", place)), f"rows[{place}]", f"'{row.title}' stands there twice")
+                problems.note(node.location_of(("rows", place)), f"rows[{place}]", f"'{row.title}' is there twice")
     problems.raise_any()
     assert plan is not None
-    return plan.filled()
+    return plan.rows_with_defaults()
 
 
-def chosen(rows: tuple[Row, ...], names: list[str]) -> tuple[Row, ...]:
-    """The rows a user names: by title, by recipe, or all of an env."""
+def select_rows(rows: tuple[BenchmarkRow, ...], names: list[str]) -> tuple[BenchmarkRow, ...]:
+    """The rows of these titles, recipes or envs; all rows without names."""
     if not names:
         return rows
-    found: list[Row] = []
+    found: list[BenchmarkRow] = []
     for name in names:
-        fits = [row for row in rows if name in (row.title, row.slug)]
-        fits = fits or [row for row in rows if name in (row.recipe, row.recipe.rpartition(":")[0])]
-        if not fits:
+        matches = [row for row in rows if name in (row.title, row.slug)]
+        matches = matches or [row for row in rows if name in (row.recipe, row.recipe.rpartition(":")[0])]
+        if not matches:
             raise UserError(f"no row '{name}' in the plan: {suggestion(name, [row.title for row in rows], 30)}")
-        found += [row for row in fits if row not in found]
+        found += [row for row in matches if row not in found]
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What one run came to: the file that proves it. This module owns its format."""
+"""RunRecord: the score of one run on fresh episodes, and what reproduces it. Owns the format of result.json."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gymlab.campaigns.benchmark_table.trial import Trial, counted_settings, fresh_seed
+from gymlab.campaigns.benchmark_table.seeded_recipe import SeededRecipe, counted_settings, fresh_seed
 from gymlab.core.errors import RunError
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import Facts, read_facts
@@ -20,12 +20,13 @@ from gymlab.runs.status import read_status
 
 FORMAT = 1
 NAME = "result.json"  # in a run's folder
-_POINTS = 200
+_MODES = ("greedy", "sampled")
+_CURVE_POINTS = 200
 _VERSIONS = ("gymlab", "python", "jax", "gymnasium")
 
 
 class Scores(BaseModel):
-    """Returns of one way of acting."""
+    """Returns of the scoring episodes, greedy or sampled."""
 
     model_config = ConfigDict(frozen=True)
     mean: float
@@ -33,8 +34,8 @@ class Scores(BaseModel):
     n: int
 
 
-class Record(BaseModel):
-    """The result of one (recipe, seed)."""
+class RunRecord(BaseModel):
+    """The fields of result.json."""
 
     model_config = ConfigDict(frozen=True)
     format: int = FORMAT
@@ -65,14 +66,14 @@ class Record(BaseModel):
     settings: dict[str, Any]
 
     def score(self, judged: str = "greedy") -> float:
-        """The number a mark is for: exact where that is known."""
+        """The score that is compared with marks and other runs: the exact one in place of the greedy one if known."""
         if judged == "sampled":
             return self.sampled.mean
         return self.greedy.mean if self.exact is None else self.exact
 
 
-def make_record(paths: RunPaths, trial: Trial | None, said: Mapping[str, Any]) -> Record:
-    """The record of a run that ended, with what `gymlab eval --json` said of it."""
+def make_record(paths: RunPaths, trial: SeededRecipe | None, evaluation: Mapping[str, Any]) -> RunRecord:
+    """The record of a finished run. `evaluation`: what `gymlab eval --json` printed."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[])
     manifest = facts.manifest
     clock = facts.clock
@@ -81,15 +82,15 @@ def make_record(paths: RunPaths, trial: Trial | None, said: Mapping[str, Any]) -
     git = manifest.get("git") or {}
     versions = manifest.get("versions") or {}
     dirty = "+" if git.get("dirty") else ""
-    words = trial.words() if trial is not None else None
-    episodes = int(said["eval"]["greedy"]["n"])
-    return Record(
+    arguments = trial.train_arguments() if trial is not None else None
+    episodes = int(evaluation["eval"]["greedy"]["n"])
+    return RunRecord(
         recipe=facts.name,
         seed=seed,
         run_id=paths.run_id,
-        checkpoint=str(said["checkpoint"]),
-        **{mode: Scores(**{key: said["eval"][mode][key] for key in ("mean", "std", "n")}) for mode in _MODES},
-        exact=said["eval"].get("exact"),
+        checkpoint=str(evaluation["checkpoint"]),
+        **{mode: Scores(**{key: evaluation["eval"][mode][key] for key in ("mean", "std", "n")}) for mode in _MODES},
+        exact=evaluation["eval"].get("exact"),
         evaluation_seed=fresh_seed(seed),
         status=str(facts.status.get("status")),
         stop_reason=str(facts.status.get("stop_reason")),
@@ -101,7 +102,7 @@ def make_record(paths: RunPaths, trial: Trial | None, said: Mapping[str, Any]) -
         auc=score.auc,
         horizon=score.horizon,
         curve=_curve(facts),
-        command=shlex.join(["gymlab", "train", *words] if words else map(str, manifest.get("command") or [])),
+        command=shlex.join(["gymlab", "train", *arguments] if arguments else map(str, manifest.get("command") or [])),
         evaluation_command=f"gymlab eval RUN/best --episodes {episodes} --seed {fresh_seed(seed)}",
         versions={name: str(versions[name]) for name in _VERSIONS if name in versions},
         commit=f"{git['commit'][:12]}{dirty}" if git.get("commit") else None,
@@ -111,34 +112,31 @@ def make_record(paths: RunPaths, trial: Trial | None, said: Mapping[str, Any]) -
     )
 
 
-_MODES = ("greedy", "sampled")
-
-
 def _curve(facts: Facts) -> tuple[tuple[int, float], ...]:
     at = facts.measured.evaluations.env_steps
     returns = facts.measured.evaluations.returns
-    step = max(1, -(-len(at) // _POINTS))
+    step = max(1, -(-len(at) // _CURVE_POINTS))
     places = sorted({*range(0, len(at), step), *([len(at) - 1] if len(at) else [])})
     return tuple((int(at[place]), float(f"{returns[place]:.6g}")) for place in places)
 
 
-def write_record(path: Path, record: Record) -> None:
-    """Whole or not at all."""
+def write_record(path: Path, record: RunRecord) -> None:
+    """Atomic."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(path, record.model_dump(mode="json"))
 
 
-def read_record(path: Path) -> Record | None:
-    """The record in a file; None where there is none that can be read: it is then made again."""
+def read_record(path: Path) -> RunRecord | None:
+    """None if the file is missing, damaged or of another format: the record is then made again."""
     try:
-        record = Record.model_validate(files.read_json(path))
+        record = RunRecord.model_validate(files.read_json(path))
     except (OSError, RunError, ValidationError):
         return None
     return record if record.format == FORMAT else None
 
 
-def known_record(paths: RunPaths, episodes: int) -> Record | None:
-    """What a run came to, where that was found out since it last trained, on as many episodes."""
+def known_record(paths: RunPaths, episodes: int) -> RunRecord | None:
+    """The record in a run's folder; None if the run has trained since, or was scored on fewer episodes."""
     record = read_record(paths.root / NAME)
     if record is None or min(record.greedy.n, record.sampled.n) < episodes:
         return None

@@ -1,4 +1,4 @@
-"""From records to the lines of a table: estimates over seeds, and whether a mark is reached. Pure functions."""
+"""The rows of a benchmark table: scores over seeds, steps to threshold, and whether the mark is reached."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gymlab.campaigns.benchmark_table.plan import Row
-from gymlab.campaigns.benchmark_table.record import Record, read_record
-from gymlab.campaigns.benchmark_table.trial import Trial, changes, trials
+from gymlab.campaigns.benchmark_table.plan import BenchmarkRow
+from gymlab.campaigns.benchmark_table.record import RunRecord, read_record
+from gymlab.campaigns.benchmark_table.seeded_recipe import SeededRecipe, changes, seed_recipe
+from gymlab.campaigns.summary import estimate_seeds, format_score, score_json
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count, format_duration
-from gymlab.core.statistics import Estimate, estimate
+from gymlab.core.statistics import Estimate
 
 
-class Line(NamedTuple):
-    """A row of the plan with what its runs came to."""
+class BenchmarkResult(NamedTuple):
+    """A row of the plan with the records of its runs."""
 
-    row: Row
-    records: tuple[Record, ...]
+    row: BenchmarkRow
+    records: tuple[RunRecord, ...]
     missing: tuple[int, ...]  # seeds without a result
-    stale: Mapping[int, Sequence[str]]  # seed -> what was set differently then
-    fault: str = ""  # why the recipe cannot be read here
+    stale: Mapping[int, Sequence[str]]  # seed -> the settings that have changed since
+    fault: str = ""  # why the recipe cannot be resolved on this machine
 
     @property
     def scores(self) -> list[float]:
@@ -30,24 +31,23 @@ class Line(NamedTuple):
 
     @property
     def score(self) -> Estimate | None:
-        """The interquartile mean over seeds of what the mark is for."""
-        return estimate(self.scores) if self.records else None
+        """The interquartile mean over seeds of the score the mark is for."""
+        return estimate_seeds(self.scores)
 
-    def of(self, mode: str) -> Estimate | None:
-        """The interquartile mean of one way of acting, or of the exact score."""
-        if not self.records or (mode == "exact" and any(record.exact is None for record in self.records)):
-            return None
-        return estimate(
-            [float(record.exact or 0) if mode == "exact" else _mean(record, mode) for record in self.records]
-        )
+    def score_by(self, mode: str) -> Estimate | None:
+        """The interquartile mean over seeds of the greedy, sampled or exact score; None if a record lacks it."""
+        if mode != "exact":
+            return estimate_seeds([getattr(record, mode).mean for record in self.records])
+        exact = [record.exact for record in self.records if record.exact is not None]
+        return estimate_seeds(exact) if len(exact) == len(self.records) else None
 
     @property
     def solved(self) -> float | None:
         """The share of seeds whose score is at least the env's own threshold."""
-        known = [(record.score(self.row.judged), record.threshold) for record in self.records]
-        if not known or any(threshold is None for _, threshold in known):
+        scored = [(record.score(self.row.judged), record.threshold) for record in self.records]
+        if not scored or any(threshold is None for _, threshold in scored):
             return None
-        return sum(score >= threshold for score, threshold in known if threshold is not None) / len(known)
+        return sum(score >= threshold for score, threshold in scored if threshold is not None) / len(scored)
 
     @property
     def steps_to_threshold(self) -> tuple[float, int] | None:
@@ -74,88 +74,72 @@ class Line(NamedTuple):
         return {True: "reached", False: "below", None: "reported"}[self.reached]
 
 
-def _mean(record: Record, mode: str) -> float:
-    return record.sampled.mean if mode == "sampled" else record.greedy.mean
-
-
-def trials_of(row: Row) -> list[Trial]:
-    """The runs a row asks for."""
+def seed_row(row: BenchmarkRow) -> list[SeededRecipe]:
+    """The recipe of a row with each of its seeds."""
     assert row.seeds is not None
-    return trials(row.recipe, row.set, row.seeds, budget=row.budget, full_budget=bool(row.full_budget))
+    return seed_recipe(row.recipe, row.set, row.seeds, budget=row.budget, full_budget=bool(row.full_budget))
 
 
-def record_path(folder: Path, row: Row, seed: int) -> Path:
+def record_path(folder: Path, row: BenchmarkRow, seed: int) -> Path:
     return folder / row.slug / f"seed-{seed}.json"
 
 
-def read_line(folder: Path, row: Row) -> Line:
-    """A row with its results. Stale ones count only while there are no others."""
+def read_result(folder: Path, row: BenchmarkRow) -> BenchmarkResult:
+    """A row with its records. Stale records count only if there are no others."""
     assert row.seeds is not None
     found = {seed: read_record(record_path(folder, row, seed)) for seed in row.seeds}
     known = {seed: record for seed, record in found.items() if record is not None}
     missing = tuple(seed for seed in row.seeds if seed not in known)
     try:
-        settings = trials_of(row)[0].settings
+        settings = seed_row(row)[0].settings
     except UserError as error:  # an extra that is not installed here
-        return Line(row, tuple(known.values()), missing, {}, str(error).splitlines()[0])
-    stale = {seed: told for seed, record in known.items() if (told := changes(record.settings, settings))}
+        return BenchmarkResult(row, tuple(known.values()), missing, {}, str(error).splitlines()[0])
+    changed = {seed: changes(record.settings, settings) for seed, record in known.items()}
+    stale = {seed: lines for seed, lines in changed.items() if lines}
     current = tuple(record for seed, record in known.items() if seed not in stale)
-    return Line(row, current or tuple(known.values()), missing, stale)
+    return BenchmarkResult(row, current or tuple(known.values()), missing, stale)
 
 
 HEAD = ("recipe", "mark", "score", "sampled", "solved", "to threshold", "env steps", "time", "verdict")
 
 
-def cells(line: Line) -> tuple[str, ...]:
-    """A line for people, in the order of HEAD."""
-    row = line.row
-    records = line.records
-    reached = line.steps_to_threshold
+def format_cells(result: BenchmarkResult) -> tuple[str, ...]:
+    """The cells of a row, in the order of HEAD."""
+    row = result.row
+    records = result.records
+    reached = result.steps_to_threshold
     return (
         row.title,
         "-" if row.mark is None else f"{row.mark:g}",
-        _estimated(line.score, line),
-        _estimated(line.of("sampled"), line),
-        "-" if line.solved is None else f"{line.solved:.0%}",
+        format_score(result.score, len(records)),
+        format_score(result.score_by("sampled"), len(records)),
+        "-" if result.solved is None else f"{result.solved:.0%}",
         "-" if reached is None else f"{format_count(reached[0])} ({reached[1]} of {len(records)})",
         "-" if not records else format_count(statistics.median(record.env_steps for record in records)),
         "-" if not records else format_duration(statistics.median(record.seconds for record in records)),
-        line.verdict,
+        result.verdict,
     )
 
 
-def data(line: Line) -> dict[str, Any]:
-    """A line for programs."""
-    row = line.row
+def result_json(result: BenchmarkResult) -> dict[str, Any]:
+    """A row for `gymlab results show --json`."""
+    row = result.row
+    several = len(result.records) > 1
     return {
         "name": row.title,
         "recipe": row.recipe,
         "set": list(row.set),
         "mark": row.mark,
         "aim": row.aim,
-        "judged": "exact" if row.judged == "greedy" and line.of("exact") else row.judged,
-        "score": _interval(line.score, line),
-        **{mode: _interval(line.of(mode), line) for mode in ("greedy", "sampled", "exact")},
-        "solved": line.solved,
-        "steps_to_threshold": None if line.steps_to_threshold is None else line.steps_to_threshold[0],
-        "reached": line.reached,
-        "verdict": line.verdict,
-        "seeds": [record.seed for record in line.records],
-        "missing": list(line.missing),
-        "stale": {str(seed): list(told) for seed, told in line.stale.items()},
-        "runs": [record.model_dump(mode="json", exclude={"settings", "curve"}) for record in line.records],
+        "judged": "exact" if row.judged == "greedy" and result.score_by("exact") else row.judged,
+        "score": score_json(result.score, interval=several),
+        **{mode: score_json(result.score_by(mode), interval=several) for mode in ("greedy", "sampled", "exact")},
+        "solved": result.solved,
+        "steps_to_threshold": None if result.steps_to_threshold is None else result.steps_to_threshold[0],
+        "reached": result.reached,
+        "verdict": result.verdict,
+        "seeds": [record.seed for record in result.records],
+        "missing": list(result.missing),
+        "stale": {str(seed): list(lines) for seed, lines in result.stale.items()},
+        "runs": [record.model_dump(mode="json", exclude={"settings", "curve"}) for record in result.records],
     }
-
-
-def _estimated(found: Estimate | None, line: Line) -> str:
-    """One seed has no interval: resampling it gives nothing but itself."""
-    if found is None:
-        return "-"
-    return str(found) if len(line.records) > 1 else f"{found.value:.4g} (1 seed)"
-
-
-def _interval(found: Estimate | None, line: Line) -> dict[str, float | None] | None:
-    if found is None:
-        return None
-    several = len(line.records) > 1
-    return {"iqm": found.value, "low": found.low if several else None, "high": found.high if several else None}

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
-from gymlab.campaigns.benchmark_table.record import NAME, Record, known_record, make_record, write_record
-from gymlab.campaigns.benchmark_table.trial import Trial, fresh_seed
+from gymlab.campaigns.benchmark_table.record import NAME, RunRecord, known_record, make_record, write_record
+from gymlab.campaigns.benchmark_table.seeded_recipe import SeededRecipe, fresh_seed
 from gymlab.runs import platform
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
@@ -36,7 +36,7 @@ class Job(NamedTuple):
     """A run to bring to its end and to score; without a trial it is one of the user's, only scored."""
 
     paths: RunPaths
-    trial: Trial | None
+    trial: SeededRecipe | None
     episodes: int
     group: str = "results"
 
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     """A job done: a record, or why there is none."""
 
     job: Job
-    record: Record | None
+    record: RunRecord | None
     error: str = ""
 
 
@@ -190,7 +190,7 @@ def _words(job: Job, phase: Phase) -> list[str]:
     if phase == "resume":
         return ["resume", run, "-q"]
     assert job.trial is not None
-    return ["train", *job.trial.words(), "--run-id", job.paths.run_id, "--group", job.group, "-q"]
+    return ["train", *job.trial.train_arguments(), "--run-id", job.paths.run_id, "--group", job.group, "-q"]
 
 
 def _scored(job: Job, said: str) -> bool:

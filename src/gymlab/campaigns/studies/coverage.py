@@ -1,4 +1,4 @@
-"""How much of what parallel envs see is new: the overlap of their states and transitions, rollout by rollout."""
+"""Coverage study: how much the states and transitions of parallel envs overlap, rollout by rollout."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gymlab.recipes.schema import Recipe
 from gymlab.session.build import build
 
 BINS = 20  # per feature
-MOST_BINNED = 16  # features: above, states are compared as they are
-_SAMPLED = 128  # states of each env whose neighbours are looked for
+MAX_BINNED = 16  # features; states with more are compared without binning
+_SAMPLED = 128  # states of each env whose nearest neighbours are computed
 _ENVS_COMPARED = 16
 _SHADES = " .:-=+*#%@"
 
 
 class Overlap(NamedTuple):
-    """One rollout. Cells are bins of the state; shares lie in 0..1."""
+    """The figures of one rollout. Cells are bins of the state; shares lie in 0..1."""
 
     rollout: int
     states: int  # cells that all envs together visited
-    of_one_env: float  # cells that one env visited, in the mean
-    worth: float  # states / of_one_env: how many envs these envs are worth, of `n_envs`
+    of_one_env: float  # cells that one env visited, mean over envs
+    worth: float  # states / of_one_env: 1 if all envs visit the same cells, n_envs if no cell is shared
     shared: float  # share of the cells that more than one env visited
     jaccard: float  # mean over pairs of envs: cells of both / cells of either
     new_transitions: float  # share of the steps whose (cell, action, next cell) no other env made
@@ -39,11 +39,11 @@ class Coverage(NamedTuple):
     n_envs: int
     n_steps: int
     overlaps: list[Overlap]
-    visits: np.ndarray | None  # (rows, columns) of visits, where states can be laid out in a plane
+    visits: np.ndarray | None  # (rows, columns) of visits, if states have two features
 
 
-class Seen(NamedTuple):
-    """A rollout's states (T, N, features), what was done there, and where it led."""
+class RolloutTransitions(NamedTuple):
+    """The transitions of a rollout, each field (T, N, features)."""
 
     before: np.ndarray
     action: np.ndarray
@@ -51,19 +51,19 @@ class Seen(NamedTuple):
 
 
 def study(recipe: Recipe, *, updates: int, seed: int = 0) -> Iterator[Coverage]:
-    """Train for some updates and look at every rollout; what was found so far, after each."""
-    watch = _Watch()
+    """Train for some updates and yield the coverage so far after each of them."""
+    recorder = _TransitionRecorder()
     host = amend(recipe, ["engine=gymnasium", "vectorization=sync", "metrics.statistics=basic"])
-    parts = build(host, seed, on_step=watch)
+    parts = build(host, seed, on_step=recorder)
     overlaps: list[Overlap] = []
-    rollouts: list[Seen] = []
+    rollouts: list[RolloutTransitions] = []
     try:
         state: Any = parts.program.start(seed)
         for update in range(updates):
             hp = np.stack([parts.plan.hyperparameters(update)])
             state = parts.program.advance(state, update, hp, float("inf")).state
-            rollouts.append(watch.take())
-            grid = Grid(np.concatenate([r.before.reshape(-1, r.before.shape[-1]) for r in rollouts]))
+            rollouts.append(recorder.take())
+            grid = StateGrid(np.concatenate([r.before.reshape(-1, r.before.shape[-1]) for r in rollouts]))
             so_far = len(set().union(*(set(grid.cells(r.before).ravel()) for r in rollouts)))
             overlaps.append(overlap(update, rollouts[-1], grid, so_far))
             yield Coverage(host.n_envs, host.n_steps, list(overlaps), grid.visits)
@@ -71,23 +71,24 @@ def study(recipe: Recipe, *, updates: int, seed: int = 0) -> Iterator[Coverage]:
         parts.program.close()
 
 
-class _Watch:
-    """Keeps what the collector's steps show."""
+class _TransitionRecorder:
+    """Records the transitions of a rollout from the collector's steps."""
 
     def __init__(self) -> None:
         self._last: np.ndarray | None = None
         self._steps: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def __call__(self, action: np.ndarray, step: VecStep) -> None:
-        if self._last is not None:  # what the first action was taken in is not shown
+        if self._last is not None:  # the state before the first action is not part of any step
             flat = np.asarray(action, np.float64).reshape(len(action), -1)
             self._steps.append((self._last, flat, features(step.successor)))
         self._last = features(step.obs)
 
-    def take(self) -> Seen:
+    def take(self) -> RolloutTransitions:
+        """The transitions since the last call."""
         steps = self._steps
         self._steps = []
-        return Seen(*(np.stack(parts) for parts in zip(*steps, strict=True)))
+        return RolloutTransitions(*(np.stack(parts) for parts in zip(*steps, strict=True)))
 
 
 def features(obs: Any) -> np.ndarray:
@@ -96,26 +97,26 @@ def features(obs: Any) -> np.ndarray:
     return np.concatenate([np.array(leaf, np.float64).reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
-class Grid:
-    """Cuts the range of the states seen into cells. Whole numbers and wide observations are their own cells."""
+class StateGrid:
+    """Bins states into cells over their range. Integer states and those with many features are not binned."""
 
     def __init__(self, states: np.ndarray) -> None:
         self._low = states.min(0)
         high = states.max(0)
         self._width = np.where(high > self._low, high - self._low, 1.0)
-        self._exact = states.shape[1] > MOST_BINNED or bool((states == np.round(states)).all())
-        self.visits = self._laid_out(states)
+        self._exact = states.shape[1] > MAX_BINNED or bool((states == np.round(states)).all())
+        self.visits = self._count_visits(states)
 
     def cells(self, states: np.ndarray) -> np.ndarray:
         """(T, N, features) as (T, N) keys."""
-        given = states if self._exact else self._binned(states)
-        keys = [row.tobytes() for row in np.ascontiguousarray(given).reshape(-1, given.shape[-1])]
+        binned = states if self._exact else self._binned(states)
+        keys = [row.tobytes() for row in np.ascontiguousarray(binned).reshape(-1, binned.shape[-1])]
         return np.array(keys, object).reshape(states.shape[:-1])
 
     def _binned(self, states: np.ndarray) -> np.ndarray:
         return np.minimum((states - self._low) / self._width * BINS, BINS - 1).astype(np.int64)
 
-    def _laid_out(self, states: np.ndarray) -> np.ndarray | None:
+    def _count_visits(self, states: np.ndarray) -> np.ndarray | None:
         if states.shape[1] != 2 or self._exact:
             return None
         columns, rows = self._binned(states).T
@@ -124,10 +125,10 @@ class Grid:
         return visits
 
 
-def overlap(rollout: int, seen: Seen, grid: Grid, so_far: int) -> Overlap:
+def overlap(rollout: int, transitions: RolloutTransitions, grid: StateGrid, so_far: int) -> Overlap:
     """Compare the envs of one rollout."""
-    cells = grid.cells(seen.before)
-    after = grid.cells(seen.after)
+    cells = grid.cells(transitions.before)
+    after = grid.cells(transitions.after)
     n = cells.shape[1]
     visited = [set(cells[:, env]) for env in range(n)]
     everything = set().union(*visited)
@@ -142,8 +143,8 @@ def overlap(rollout: int, seen: Seen, grid: Grid, so_far: int) -> Overlap:
         len(everything) / of_one,
         float((counts > 1).mean()),
         float(np.mean(pairs)) if pairs else 0.0,
-        _new_transitions(cells, seen.action, after),
-        *_nearest(seen.before),
+        _new_transitions(cells, transitions.action, after),
+        *_nearest(transitions.before),
         so_far,
     )
 
@@ -159,7 +160,7 @@ def _new_transitions(cells: np.ndarray, actions: np.ndarray, after: np.ndarray) 
 
 
 def _nearest(states: np.ndarray) -> tuple[float, float]:
-    """Mean distances from a state to its nearest in the same env and in another one; NaN where there is none."""
+    """Mean distances from a state to the nearest one of the same env and of another env; NaN with one env."""
     steps, n = states.shape[:2]
     picked = np.linspace(0, steps - 1, min(steps, _SAMPLED)).astype(int)
     scaled = states[picked, : min(n, _ENVS_COMPARED)] / np.maximum(states.reshape(-1, states.shape[-1]).std(0), 1e-12)
@@ -180,7 +181,7 @@ def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T, 0.0))
 
 
-def drawn(visits: np.ndarray) -> list[str]:
-    """Visits as shades of text, the second feature upwards."""
+def format_visits(visits: np.ndarray) -> list[str]:
+    """Visits as a heat map of characters, the second feature upwards."""
     shade = np.ceil(np.log1p(visits) / np.log1p(max(1, visits.max())) * (len(_SHADES) - 1)).astype(int)
     return ["".join(_SHADES[level] * 2 for level in row) for row in shade]

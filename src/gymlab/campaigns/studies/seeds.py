@@ -1,4 +1,4 @@
-"""What distinct seeds are worth: the same recipe with a seed for every env, with one for all, and with one for ever."""
+"""Seeds study: the same recipe with distinct seeds for each env, with shared seeds, and with one fixed seed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARMS = {
 
 
 class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Resets by seeds that do not depend on which env this is."""
+    """Resets with the same seeds in every env."""
 
     training_only = True
 
@@ -48,17 +48,17 @@ class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.env.reset(seed=shared, options=options)
 
 
-class Trained(NamedTuple):
+class ArmRun(NamedTuple):
     """One run of one arm: unshaped returns of its evaluations."""
 
     arm: str
     seed: int
     final: float  # greedy, the last
-    on_the_way: float  # sampled, the mean of all: high where learning was quick
+    on_the_way: float  # sampled, mean of all evaluations: high if learning was quick
 
 
-class Comparison(NamedTuple):
-    """Interquartile means with bootstrap intervals, and how much more distinct seeds gave than an arm."""
+class ArmComparison(NamedTuple):
+    """Interquartile means of one arm with bootstrap intervals, and the gain of distinct seeds over it."""
 
     arm: str
     final: Estimate
@@ -67,26 +67,26 @@ class Comparison(NamedTuple):
     on_the_way_gain: Estimate | None
 
 
-def study(recipe: Recipe, *, runs: int, arms: Sequence[str] = tuple(ARMS)) -> Iterator[Trained]:
-    """Train every arm with every seed, one after the other, in folders that are removed."""
+def study(recipe: Recipe, *, runs: int, arms: Sequence[str] = tuple(ARMS)) -> Iterator[ArmRun]:
+    """Train every arm with every seed, one after the other, in temporary folders."""
     if recipe.env.id in FRESH_PER_EPISODE:
-        raise UserError(f"{recipe.env.id} is made anew for every episode: its envs cannot share seeds")
+        raise UserError(f"{recipe.env.id} makes a new env for every episode: its envs cannot share seeds")
     for seed in range(runs):
         for arm in arms:
             with tempfile.TemporaryDirectory(prefix="gymlab-study-") as folder:
-                yield _trained(arm_of(recipe, arm, seed), arm, seed, Path(folder))
+                yield _train_arm(arm_recipe(recipe, arm, seed), arm, seed, Path(folder))
 
 
-def arm_of(recipe: Recipe, arm: str, seed: int) -> Recipe:
-    """The recipe of one arm; all are stepped on the host, so that they differ in nothing else."""
+def arm_recipe(recipe: Recipe, arm: str, seed: int) -> Recipe:
+    """The recipe of one arm; all arms use the same host engine, so that they differ in their seeds alone."""
     same = f"{SameSeeds.__module__}:{SameSeeds.__name__}"
     wrapper = f"env.wrappers+=[{{'{same}': {{seed: {seed}, fixed: {str(arm == 'fixed').lower()}}}}}]"
     changes = ["engine=gymnasium", "vectorization=sync", "eval.mode=sync", "video.clips=[]", "metrics.statistics=basic"]
     return amend(recipe, [*changes, *([] if arm == "distinct" else [wrapper])])
 
 
-def compare(trained: Sequence[Trained]) -> list[Comparison]:
-    """Each arm's figures, and what distinct seeds gained over it."""
+def compare_arms(trained: Sequence[ArmRun]) -> list[ArmComparison]:
+    """Each arm's figures, and the gain of the first arm over it."""
     arms = list(dict.fromkeys(run.arm for run in trained))
 
     def figures(arm: str, name: str) -> list[float]:
@@ -96,7 +96,7 @@ def compare(trained: Sequence[Trained]) -> list[Comparison]:
         return None if arm == arms[0] else difference(figures(arms[0], name), figures(arm, name))
 
     return [
-        Comparison(
+        ArmComparison(
             arm,
             estimate(figures(arm, "final")),
             estimate(figures(arm, "on_the_way")),
@@ -107,14 +107,14 @@ def compare(trained: Sequence[Trained]) -> list[Comparison]:
     ]
 
 
-def _trained(recipe: Recipe, arm: str, seed: int, folder: Path) -> Trained:
-    kept = _Kept()
-    train(recipe, Options(seed=seed, full_budget=True), folder, watchers=[kept])
-    sampled = [event.evaluation.sampled.mean for event in kept.evaluated]
-    return Trained(arm, seed, kept.evaluated[-1].evaluation.greedy.mean, float(np.mean(sampled)))
+def _train_arm(recipe: Recipe, arm: str, seed: int, folder: Path) -> ArmRun:
+    recorder = _EvaluationRecorder()
+    train(recipe, Options(seed=seed, full_budget=True), folder, watchers=[recorder])
+    sampled = [event.evaluation.sampled.mean for event in recorder.evaluated]
+    return ArmRun(arm, seed, recorder.evaluated[-1].evaluation.greedy.mean, float(np.mean(sampled)))
 
 
-class _Kept(Feature):
+class _EvaluationRecorder(Feature):
     name = "study"
 
     def __init__(self) -> None:

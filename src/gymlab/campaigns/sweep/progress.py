@@ -117,8 +117,9 @@ def _align(row: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> Sty
     line = []
     for place, (name, cell) in enumerate(zip(_COLUMNS, row, strict=True)):
         width = max(len(other[place]) for other in rows)
-        text = cell.ljust(width) if name in _LEFT_ALIGNED else cell.rjust(width)
-        line.append(Span(f"{text}  ", style if name == "state" or row is _COLUMNS else ""))
+        last = name == _COLUMNS[-1]
+        text = cell if last else f"{cell.ljust(width) if name in _LEFT_ALIGNED else cell.rjust(width)}  "
+        line.append(Span(text, style if name == "state" or row is _COLUMNS else ""))
     return line
 
 

@@ -1,13 +1,13 @@
 """The same trial has the same name, another one another; and what changed since is told."""
 
-from gymlab.campaigns.benchmark_table.trial import changes, fresh_seed, trials
+from gymlab.campaigns.benchmark_table.seeded_recipe import changes, fresh_seed, seed_recipe
 from gymlab.core.clock import Clock
 from gymlab.core.rng import episode_seed
 from gymlab.features.evaluation_metrics import episode_seed as choosing_seed
 
 
 def one(*overrides, seed=0, **more):
-    (trial,) = trials("CartPole-v1:ppo", overrides, [seed], **{"full_budget": True, **more})
+    (trial,) = seed_recipe("CartPole-v1:ppo", overrides, [seed], **{"full_budget": True, **more})
     return trial
 
 
@@ -21,7 +21,7 @@ def test_a_trial_is_found_again_by_its_name_and_another_is_not():
 
 
 def test_a_trial_is_what_a_user_would_type():
-    words = one("learning_rate=2e-3", seed=3, budget="50k").words()
+    words = one("learning_rate=2e-3", seed=3, budget="50k").train_arguments()
     assert words == ["CartPole-v1:ppo", "learning_rate=2e-3", "--budget", "50k", "--seed", "3", "--full-budget"]
 
 

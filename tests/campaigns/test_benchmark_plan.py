@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gymlab.campaigns.benchmark_table.plan import FILE, chosen, parse_seeds, read_plan
-from gymlab.campaigns.benchmark_table.table import trials_of
+from gymlab.campaigns.benchmark_table.plan import FILE, parse_seeds, read_plan, select_rows
+from gymlab.campaigns.benchmark_table.table import seed_row
 from gymlab.core.errors import UserError
 from tests.running import ROOT
 
@@ -49,7 +49,7 @@ def test_every_problem_of_a_plan_is_told_at_once_with_its_line(tmp_path):
 
 
 def test_two_rows_of_one_name_are_refused_and_so_is_a_plan_that_is_not_there(tmp_path):
-    with pytest.raises(UserError, match="stands there twice"):
+    with pytest.raises(UserError, match="is there twice"):
         plan(tmp_path, "rows:\n  - {recipe: A:ppo}\n  - {recipe: A:ppo}\n")
     with pytest.raises(UserError, match="there is no plan"):
         read_plan(Path("nowhere.yaml"))
@@ -60,11 +60,11 @@ def test_rows_are_named_by_title_recipe_or_env(tmp_path):
         tmp_path,
         "rows:\n  - {recipe: A:ppo}\n  - {recipe: A:ppo, set: [x=1]}\n  - {recipe: A:a2c}\n  - {recipe: B:ppo}\n",
     )
-    assert [row.title for row in chosen(rows, ["A"])] == ["A:ppo", "A:ppo x=1", "A:a2c"]
-    assert [row.title for row in chosen(rows, ["A:ppo"])] == ["A:ppo"]
-    assert chosen(rows, []) == rows
+    assert [row.title for row in select_rows(rows, ["A"])] == ["A:ppo", "A:ppo x=1", "A:a2c"]
+    assert [row.title for row in select_rows(rows, ["A:ppo"])] == ["A:ppo"]
+    assert select_rows(rows, []) == rows
     with pytest.raises(UserError, match="did you mean 'B:ppo'"):
-        chosen(rows, ["B:pp"])
+        select_rows(rows, ["B:pp"])
 
 
 def test_the_plan_of_this_repository_can_be_run():
@@ -72,6 +72,6 @@ def test_the_plan_of_this_repository_can_be_run():
     needs = ("ALE/", "MinAtar/", "HalfCheetah", "BipedalWalker", "LunarLander")  # extras
     for row in rows:
         if not row.recipe.startswith(needs):
-            found = trials_of(row)
+            found = seed_row(row)
             assert [trial.seed for trial in found] == list(row.seeds)
             assert row.episodes >= 100

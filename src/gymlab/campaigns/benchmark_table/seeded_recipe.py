@@ -1,6 +1,6 @@
-"""One training run of a comparison: a recipe with overrides and a seed, under a name that says which it is.
+"""SeededRecipe: a recipe with overrides and a seed, as benchmarks and comparisons train it, and its run id.
 
-The name holds a digest of every setting, so that the same trial is found again, finished or not, and another is not.
+The run id holds a digest of every setting, so that an existing run of the same settings and seed is found and reused.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from gymlab.recipes.resolve import resolve
 from gymlab.recipes.schema import Recipe
 from gymlab.runs.redact import redact_tree
 
-_BESIDE = ("video.", "metrics.", "alerts.", "env.actions", "env.observations", "env.links")  # change no score
-_OWN = 2**31  # evaluations during training draw their seeds below this
+_NOT_SCORED = ("video.", "metrics.", "alerts.", "env.actions", "env.observations", "env.links")  # change no score
+_FRESH_SEEDS = 2**31  # evaluations during training draw their seeds below this
 
 
 def fresh_seed(seed: int) -> int:
-    """The seed of a run's scoring episodes.
+    """The seed of a run's scoring episodes, disjoint from those that choose the best checkpoint or stop the run.
 
-    It lies above all that choose a best checkpoint or stop a run, and depends on the training seed alone: what is
-    compared meets the same episodes.
+    It depends on the training seed alone, so that runs that are compared are scored on the same episodes.
     """
-    return _OWN + int(generator(seed, "scoring episodes").integers(_OWN))
+    return _FRESH_SEEDS + int(generator(seed, "scoring episodes").integers(_FRESH_SEEDS))
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What to train, and how it is called."""
+class SeededRecipe:
+    """What to train, and the id of its run."""
 
     reference: str  # ENV[:VARIANT] as the user wrote it
     overrides: tuple[str, ...]
@@ -54,50 +53,48 @@ class Trial:
         budget = self.recipe.budget
         return budget.count * (self.recipe.n_envs if budget.clock == "vec_steps" else 1)
 
-    def words(self) -> list[str]:
-        """What follows `gymlab train`."""
+    def train_arguments(self) -> list[str]:
+        """The arguments of `gymlab train`."""
         budget = [] if self.budget is None else ["--budget", self.budget]
         full = ["--full-budget"] if self.full_budget else []
         return [self.reference, *self.overrides, *budget, "--seed", str(self.seed), *full]
 
 
-def trials(
+def seed_recipe(
     reference: str, overrides: Sequence[str], seeds: Sequence[int], *, budget: str | None = None, full_budget: bool
-) -> list[Trial]:
-    """One trial per seed; the recipe is looked up once, and everything wrong with it told at once."""
+) -> list[SeededRecipe]:
+    """The same recipe with each seed; the recipe is resolved once."""
     recipe = resolve(reference, overrides, budget=budget).recipe
     settings = counted_settings(flat_settings(recipe))
     digest = _digest({**settings, "full_budget": full_budget})
     return [
-        Trial(reference, tuple(overrides), budget, seed, full_budget, recipe, redact_tree(settings), digest)
+        SeededRecipe(reference, tuple(overrides), budget, seed, full_budget, recipe, redact_tree(settings), digest)
         for seed in seeds
     ]
 
 
 def counted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that can move a score."""
-    return {key: settings[key] for key in sorted(settings) if not key.startswith(_BESIDE)}
+    return {key: settings[key] for key in sorted(settings) if not key.startswith(_NOT_SCORED)}
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What was set differently, as `key: old -> new`. A key that is new since is told only where it is not at its
-    default: it was as if it had been there.
-    """
+    """Settings that differ, as `key: old -> new`; a key that did not exist before had its default value."""
     defaults = default_settings(after, of_algorithm=True)
-    told = []
+    lines = []
     for key in dict.fromkeys([*before, *after]):
         old = before[key] if key in before else defaults.get(key)
         new = after.get(key)
-        if _plain(old) != _plain(new):
-            told.append(f"{key}: {_brief(old)} -> {_brief(new)}")
-    return told
+        if _json_value(old) != _json_value(new):
+            lines.append(f"{key}: {_crop(old)} -> {_crop(new)}")
+    return lines
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _brief(value: Any) -> str:
+def _crop(value: Any) -> str:
     text = "none" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
