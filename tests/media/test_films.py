@@ -16,7 +16,7 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
-from gymlab.features.video import MOST_WAITING, Filming, Video
+from gymlab.features.video import MOST_PENDING, ClipOptions, Video
 from gymlab.media.camera import enlarged, ensure_rgb_render_support, stride_for
 from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_relevant
 from gymlab.media.video_file import FilmWriter, read_about, read_frames
@@ -132,13 +132,13 @@ def test_video_queue_keeps_the_newest_two_policies(unfilmed):
         for number in range(5):
             clock = Clock(updates=number, env_steps=100 * number)
             video(Checkpointed(clock, checkpoint, ("best",), 0.0, 0), control)
-        assert video._at_work.clock.env_steps == 0
-        assert [waiting.clock.env_steps for waiting in video._waiting] == [300, 400]
-        assert len(video._waiting) == MOST_WAITING
+        assert video._recording.clock.env_steps == 0
+        assert [waiting.clock.env_steps for waiting in video._pending] == [300, 400]
+        assert len(video._pending) == MOST_PENDING
         assert video.dropped == 2
         raise KeyError  # a run that fails does not wait for its films
 
-    with pytest.raises(KeyError), Video(paths, Filming()) as video:
+    with pytest.raises(KeyError), Video(paths, ClipOptions()) as video:
         fail(video)
     assert list(paths.videos.iterdir()) == []
 
@@ -147,13 +147,13 @@ def test_video_queue_keeps_the_newest_two_policies(unfilmed):
 def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
     paths, checkpoint = unfilmed
     control = SimpleNamespace(interrupted=interrupted)
-    with Video(paths, Filming(max_steps=5, at_end=True)) as video:
+    with Video(paths, ClipOptions(max_steps=5, at_end=True)) as video:
         video(Started(Clock()), control)
         for number in range(5):
             kinds = ("best",) if number < 4 else ("last",)
             video(Checkpointed(Clock(updates=number, env_steps=100 * number), checkpoint, kinds, 0.0, 0), control)
         assert video._recorder is None
-        assert [waiting.clock.env_steps for waiting in video._waiting] == [0, 300, 400]
+        assert [waiting.clock.env_steps for waiting in video._pending] == [0, 300, 400]
         video(Ended(Clock(updates=5, env_steps=500), "budget reached", "finished"), control)
         assert video._recorder is None
     found = {clip.env_steps: clip.kinds for clip in videos.scan(paths)}
@@ -165,7 +165,7 @@ def test_recorder_exits_with_its_parent(tmp_path):
     (tmp_path / "run").mkdir()
     program = (
         "import time; from pathlib import Path; from gymlab.features.video import *\n"
-        f"recorder = Recorder(RunPaths(Path({str(tmp_path / 'run')!r})), Filming())\n"
+        f"recorder = RecorderProcess(RunPaths(Path({str(tmp_path / 'run')!r})), ClipOptions())\n"
         "print(recorder.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)

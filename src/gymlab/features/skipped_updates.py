@@ -1,4 +1,4 @@
-"""SkippedUpdates: warns about updates that are skipped for NaN or infinity (`on_nan: skip`)."""
+"""WarnSkippedUpdates: warns about updates that are skipped for NaN or infinity (`on_nan: skip`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymlab.training.events import Control, Event, Feature, Updated
 log = logging.getLogger(__name__)
 
 
-class SkippedUpdates(Feature):
+class WarnSkippedUpdates(Feature):
     """Warns at the first one, and whenever the count has doubled since the last warning."""
 
     name = "skips"

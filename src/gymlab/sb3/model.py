@@ -22,7 +22,7 @@ from gymlab.sb3.programs import acting, use_device
 from gymlab.sb3.source import Source, make_source
 from gymlab.sb3.translate import make_recipe, plain_values
 from gymlab.sb3.vec_env import VecEnv
-from gymlab.session.predictor import Acting, Predictor
+from gymlab.session.predictor import CompiledAgent, Predictor
 from gymlab.training.agent import Agent
 from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
@@ -62,7 +62,7 @@ class Model:
         self._left_over = 0
         self._starts = 0
         self._lesson: Lesson | None = None
-        self._acting: tuple[Acting, Predictor] | None = None
+        self._acting: tuple[CompiledAgent, Predictor] | None = None
 
     def _use(self, source: Source) -> None:
         """Take these envs. What is wrong with them or with the arguments shows now, not at the first update."""
@@ -172,7 +172,7 @@ class Model:
         """In SB3 the network; here the model itself, which can predict."""
         return self
 
-    def _act(self) -> tuple[Acting, Predictor]:
+    def _act(self) -> tuple[CompiledAgent, Predictor]:
         if self._acting is None:
             spaces = self._spaces or self.source.spaces()
             recipe = make_recipe(

@@ -9,7 +9,7 @@ from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
 from gymlab.session.build import SMALL_NETWORK, Parts, build, make_agent
 from gymlab.session.jax_setup import choose_device, set_up_jax
-from gymlab.session.predictor import Acting, acting_of
+from gymlab.session.predictor import CompiledAgent, compile_agent
 
 _KEPT = 16  # programs of each kind
 
@@ -35,7 +35,7 @@ def use_device(recipe: Recipe) -> None:
     choose_device(recipe.device, host_engine=recipe.engine != "jax", small=small)
 
 
-def acting(recipe: Recipe, spaces: Spaces) -> Acting:
+def acting(recipe: Recipe, spaces: Spaces) -> CompiledAgent:
     """How a recipe's policy acts in envs with these spaces."""
     set_up_jax(cache_folder())
     return _acting(_Key(recipe, spaces))
@@ -47,11 +47,11 @@ def compiled_parts(recipe: Recipe) -> Parts:
 
 
 @lru_cache(_KEPT)
-def _acting(key: _Key) -> Acting:
+def _acting(key: _Key) -> CompiledAgent:
     assert key.spaces is not None
     agent = make_agent(key.recipe, key.spaces)
     n_envs = key.recipe.n_envs
-    return acting_of(agent, n_envs)
+    return compile_agent(agent, n_envs)
 
 
 @lru_cache(_KEPT)

@@ -20,7 +20,7 @@ from gymlab.sb3.lesson import Trainer
 from gymlab.sb3.model_file import ModelFile
 from gymlab.sb3.source import rebuilt
 from gymlab.sb3.space_json import spaces_from_json, spaces_to_json
-from gymlab.session.predictor import Acting
+from gymlab.session.predictor import CompiledAgent
 from gymlab.training.agent import Agent
 from gymlab.training.loop import RunPlan
 from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
     envs: dict[str, Any]
 
 
-def first_state(acting: Acting, seed: int) -> TrainState:
+def first_state(acting: CompiledAgent, seed: int) -> TrainState:
     """The weights that training with this seed begins with, without envs."""
     key = run_key(seed)
     algorithm, normaliser = acting.begin(key)

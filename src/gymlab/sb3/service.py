@@ -10,7 +10,7 @@ import numpy as np
 from gymlab.core.errors import UserError
 from gymlab.sb3.algorithms import MODELS
 from gymlab.sb3.model_file import read_model, with_suffix
-from gymlab.session.predictor import Predictor, acting_of
+from gymlab.session.predictor import Predictor, compile_agent
 from gymlab.training.state import Policy
 
 
@@ -46,5 +46,5 @@ def load(what: str | Path) -> Any:
     paths, which = select_checkpoint(str(what), runs_folder())
     parts, policy, checkpoint = load_run(paths, which)
     parts.program.close()
-    predictor = Predictor(acting_of(parts.agent, parts.recipe.n_envs), parts.spaces, parts.seed)
+    predictor = Predictor(compile_agent(parts.agent, parts.recipe.n_envs), parts.spaces, parts.seed)
     return TrainedPolicy(predictor, policy, paths.run_id, checkpoint)

@@ -1,1 +1,1 @@
-"""The only place where everything is put together: a recipe becomes a run."""
+"""Builds a run from a recipe and trains it: the only room that knows all parts of a run."""

@@ -1,4 +1,4 @@
-"""From observations to actions: one or a batch, in the env's own format."""
+"""Predictor: maps observations, one or a batch, to actions in the env's format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gymlab.training.agent import Agent
 from gymlab.training.state import Policy
 
 
-class Acting(NamedTuple):
+class CompiledAgent(NamedTuple):
     """An agent with its compiled functions."""
 
     agent: Agent
@@ -26,24 +26,24 @@ class Acting(NamedTuple):
     begin: Callable[[Array], tuple[Tree, Tree]]  # key -> the first state of the algorithm and of the normaliser
 
 
-def acting_of(agent: Agent, n_envs: int) -> Acting:
+def compile_agent(agent: Agent, n_envs: int) -> CompiledAgent:
     """The compiled functions of an agent."""
 
     def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
         return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
 
-    def _begin(key: Array) -> tuple[Any, Any]:  # named as in HostProgram, whose compiled code on disk then serves too
+    def _begin(key: Array) -> tuple[Any, Any]:  # the name of the function in HostTrainer: they share a cache entry
         return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.normalising.init()
 
-    return Acting(agent, jax.jit(act), jax.jit(_begin))
+    return CompiledAgent(agent, jax.jit(act), jax.jit(_begin))
 
 
 class Predictor:
-    """Compiled once per batch size. Sampled actions come from a stream of their own, the same for the same seed."""
+    """Compiled once per batch size. Sampled actions depend on the seed and the number of calls."""
 
-    def __init__(self, acting: Acting, spaces: Spaces, seed: int) -> None:
+    def __init__(self, compiled: CompiledAgent, spaces: Spaces, seed: int) -> None:
         self._spaces = spaces
-        self._acting = acting
+        self._compiled = compiled
         self._calls = 0
         self._key = stream_key(run_key(seed), "predict")
         self._carries: dict[int, Tree] = {}
@@ -52,31 +52,31 @@ class Predictor:
         self, policy: Policy, observation: Any, *, deterministic: bool, action_masks: Any = None
     ) -> np.ndarray:
         """The action (one, or one per row) that the env takes."""
-        obs, single = batched(self._spaces.observation, observation)
+        obs, single = add_batch_axis(self._spaces.observation, observation)
         n = len(next(leaves(obs)))
         if action_masks is not None:
             obs = Masked(obs, np.asarray(action_masks, bool).reshape(n, -1))
         if n not in self._carries:
-            self._carries[n] = self._acting.agent.algorithm.initial_carry(n)
+            self._carries[n] = self._compiled.agent.algorithm.initial_carry(n)
         call = np.uint32(self._calls)
         self._calls = (self._calls + (not deterministic)) % 2**32
-        chosen = self._acting.act(policy, obs, self._carries[n], self._key, call, np.bool_(deterministic))
+        sampled = self._compiled.act(policy, obs, self._carries[n], self._key, call, np.bool_(deterministic))
         space = self._spaces.action
-        action = np.asarray(to_env_action(space, np.asarray(chosen))).astype(space.dtype)
+        action = np.asarray(to_env_action(space, np.asarray(sampled))).astype(space.dtype)
         return np.asarray(action[0]) if single else action
 
 
-def batched(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
+def add_batch_axis(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
     """The observation with a leading axis, and whether there was none."""
     if isinstance(space, gym.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             raise UserError(f"predict: {name} must be a dict with keys {list(space.spaces)}")
-        parts = {key: batched(part, obs[key], f"{name}['{key}']") for key, part in space.spaces.items()}
+        parts = {key: add_batch_axis(part, obs[key], f"{name}['{key}']") for key, part in space.spaces.items()}
         return {key: tree for key, (tree, _) in parts.items()}, _agree(name, [single for _, single in parts.values()])
     if isinstance(space, gym.Tuple):
         if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
             raise UserError(f"predict: {name} must be a tuple of {len(space.spaces)}")
-        each = [batched(part, obs[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
+        each = [add_batch_axis(part, obs[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
         return tuple(tree for tree, _ in each), _agree(name, [single for _, single in each])
     return _leaf(space, obs, name)
 
@@ -88,7 +88,7 @@ def _leaf(space: Any, obs: Any, name: str) -> tuple[np.ndarray, bool]:
     try:
         array = np.asarray(obs).astype(leaf_dtype(space))
     except (TypeError, ValueError) as error:
-        raise UserError(f"predict: {name} is no array of {leaf_dtype(space)}: {error}") from error
+        raise UserError(f"predict: {name} is not an array of {leaf_dtype(space)}: {error}") from error
     if array.shape == shape:
         return array[None], True
     if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):

@@ -28,9 +28,9 @@ from gymlab.features.machine_metrics import MachineMetrics
 from gymlab.features.record import Record
 from gymlab.features.report import WriteReport
 from gymlab.features.score import ScoreMetrics
-from gymlab.features.skipped_updates import SkippedUpdates
+from gymlab.features.skipped_updates import WarnSkippedUpdates
 from gymlab.features.status import StatusFile
-from gymlab.features.video import Announce, Filming, Video
+from gymlab.features.video import Announce, ClipOptions, Video
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.project_settings import cache_folder
@@ -59,7 +59,7 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
         ScoreMetrics(recipe.env.solved_at, recipe.stop.solved_by, parts.budget_env_steps),
         latest,
         StatusFile(store, recipe.env.solved_at, recipe.stop.solved_by),
-        SkippedUpdates(),
+        WarnSkippedUpdates(),
         _alerts(parts, store.paths),
         WriteReport(store, settings, defaults, _metric_context(parts)),
         *(_custom_feature(part) for part in recipe.features),
@@ -85,8 +85,8 @@ def make_video(
     clips = video.clips if vmap_size <= MOST_FILMED else ()
     # Runs of a group would wait for each other's recordings; clips of every evaluation cannot wait for the end.
     at_end = of_group and vmap_size == 1 and "evaluation" not in clips
-    filming = Filming(clips, recipe.eval.seed, video.sampled, video.clip_steps, video.fps, at_end)
-    return Video(paths, filming, announce)
+    options = ClipOptions(clips, recipe.eval.seed, video.sampled, video.clip_steps, video.fps, at_end)
+    return Video(paths, options, announce)
 
 
 def references(recipe: Recipe) -> list[str]:

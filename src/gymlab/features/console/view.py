@@ -1,4 +1,4 @@
-"""RunView: the numbers that consoles show, kept current from a run's events, and their text."""
+"""RunView: the numbers that consoles show, updated by a run's events, and their text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class RunView:
     def draw(self) -> None:
         """Called before a frame: `change` compares with the values of the previous frame."""
         if self.clock.updates != self._drawn_at:
-            self._drawn_before, self._drawn, self._drawn_at = self._drawn, dict(self.values), self.clock.updates
+            self._drawn_before = self._drawn
+            self._drawn = dict(self.values)
+            self._drawn_at = self.clock.updates
 
     def change(self, name: str) -> float:
         """Difference to the previous frame, or for `Measured` metrics to the previous measurement."""

@@ -13,13 +13,13 @@ from gymlab.core.types import Masked
 from gymlab.media.episode_trace import action_label, shortest_numbers, to_json
 from gymlab.media.policy_player import PolicyPlayer
 from gymlab.networks.distributions import to_env_action
-from gymlab.session.predictor import batched
+from gymlab.session.predictor import add_batch_axis
 from gymlab.training.state import Policy
 
 
 def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
     """The greedy action for an observation as the policy gets it (JSON or arrays), and what it is chosen by."""
-    obs, _ = batched(player.spaces.observation, as_arrays(player.spaces.observation, observation))
+    obs, _ = add_batch_axis(player.spaces.observation, as_arrays(player.spaces.observation, observation))
     if mask is not None:
         obs = Masked(obs, np.asarray(mask, bool)[None])
     actor = player.actor
