@@ -107,7 +107,7 @@ def test_masked_actions_are_never_chosen():
     [
         (np.zeros(3), r"shape \(3,\): expected \(4,\), or \('n', 4\)"),
         ((np.zeros(4), {}), "obs, info = env.reset"),
-        ("left", "is no array of float32"),
+        ("left", "is not an array of float32"),
     ],
 )
 def test_a_wrong_observation_is_explained(obs, told):
