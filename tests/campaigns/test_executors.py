@@ -228,7 +228,8 @@ def test_a_mistake_is_told_before_anything_is_made(cli, arguments, message):
 
 
 def test_seeds_are_a_number_a_range_or_a_list():
-    from gymlab.cli.many import parse_seeds, parse_variations
+    from gymlab.cli.options import parse_seeds
+    from gymlab.cli.train_group import parse_variations
 
     assert parse_seeds("3") == [0, 1, 2]
     assert parse_seeds("2", first=5) == [5, 6]

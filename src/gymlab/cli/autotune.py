@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.options import DrawSeed, JsonAtEnd, OverridesArgument, Quiet, RecipeArgument, Workers, print_json
+from gymlab.cli.options import (
+    DrawSeed,
+    JsonAtEnd,
+    OverridesArgument,
+    Quiet,
+    RecipeArgument,
+    Workers,
+    output_mode,
+    print_json,
+)
 from gymlab.cli.startup import run_guard
 from gymlab.core.errors import UserError
 
@@ -62,7 +71,7 @@ def autotune(
         workers=workers or usable_cores(),
         requested=(env_steps, trials, fresh),
     )
-    state = _tune(root, resume_state(root, requested), "json" if json else "quiet" if quiet else "people")
+    state = _tune(root, resume_state(root, requested), output_mode(quiet=quiet, json=json))
     state = _written(root, state, variant, write=write)
     if json:
         print_json(state.as_json() | {"commands": _commands(state)})

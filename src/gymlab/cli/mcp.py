@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gymlab.cli.options import parse_env_steps
+
 
 def mcp(
     http: Annotated[bool, typer.Option("--http", help="On http://127.0.0.1:PORT/mcp instead of stdin/stdout.")] = False,
@@ -28,15 +30,12 @@ def mcp(
 
     Example: claude mcp add gymlab -- gymlab mcp
     """
-    from gymlab.core.clock import parse_number
     from gymlab.core.errors import UserError
     from gymlab.recipes.project_settings import runs_folder
 
     if find_spec("mcp") is None:
         raise UserError("the MCP server needs an extra package: pip install 'gymlab[mcp]'")
-    most = None if max_steps is None else parse_number(max_steps)
-    if max_steps is not None and (not isinstance(most, int) or most < 1):
-        raise UserError(f"--max-steps {max_steps}: a number of env steps such as 500k or 5M")
+    most_steps = parse_env_steps("--max-steps", max_steps, least=1)
     from gymlab.mcp.config import ServerConfig
     from gymlab.mcp.server import serve_http, serve_stdio
 
@@ -45,7 +44,7 @@ def mcp(
         write=not read_only and (allow_write or not http),
         allow_code=allow_code,
         allow_delete=allow_delete,
-        max_steps=most if isinstance(most, int) else None,
+        max_steps=most_steps,
     )
     if not http:
         serve_stdio(config)

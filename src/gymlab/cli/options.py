@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
@@ -37,7 +38,79 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonAtEnd = Annotated[bool, typer.Option("--json", help="End with one JSON object on stdout.")]
 JsonOnStdout = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, progress on stderr.")]
 
+Seeds = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="K|A..B|A,B", help="One run per seed, as many at once as there are cores."),
+]
+Vmap = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vmap",
+        metavar="[KEY=A,B]",
+        help="With --seeds: one compiled program for all, also over scheduled hyperparameters.",
+    ),
+]
+FullKeySets = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value with the full key, e.g. ppo.gamma=0.99.")
+]
+FullBudget = Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")]
+Wandb = Annotated[
+    str | None, typer.Option("--wandb", metavar="[=PROJECT]", help="Copy to Weights & Biases, e.g. --wandb=my-project.")
+]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Copy to TensorBoard files in the run's folder.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Train in the background; return when training has begun.")]
+Background = Annotated[int | None, typer.Option("--in-background", hidden=True)]
+Queued = Annotated[bool, typer.Option("--queue", help="Put it into the queue and return; see `gymlab queue`.")]
+QueueKey = Annotated[
+    str | None, typer.Option("--key", metavar="TEXT", help="With --queue: asked twice with one key, it is done once.")
+]
+Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
+
 OutputMode = Literal["people", "quiet", "json", "jsonl"]
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """How `train` and `resume` run: what they print, whether in the background, and the trackers that get a copy."""
+
+    output: OutputMode
+    detach: bool = False
+    wandb: str | None = None
+    tensorboard: bool = False
+
+    @property
+    def json(self) -> bool:
+        return self.output in ("json", "jsonl")
+
+
+@dataclass(frozen=True)
+class NewRunOptions:
+    """What `train` sets about a new run, or about every run of a new group, beside its recipe."""
+
+    seed: int
+    run_id: str | None
+    group: str | None
+    tags: tuple[str, ...]
+    note: str | None
+    full_budget: bool
+    init_from: str | None
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """What `resume`, or `train --resume`, changes about a run."""
+
+    overrides: tuple[str, ...]
+    sets: tuple[str, ...]
+    budget: str | None
+    full_budget: bool
+    run_id: str | None  # of the fork, if an earlier checkpoint is resumed
+    no_optimizer: bool
+    reschedule: bool
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        return (*self.overrides, *self.sets)
 
 
 def output_mode(*, quiet: bool, json: bool, jsonl: bool = False) -> OutputMode:

@@ -1,21 +1,38 @@
-"""`gymlab queue`: what waits, what runs and what came of it."""
+"""`gymlab queue`, and the --queue of `train` and `resume`: jobs that wait, run and have ended."""
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.options import Json, Timeout, print_json
+from gymlab.cli.options import (
+    TIMED_OUT,
+    Json,
+    LaunchOptions,
+    NewRunOptions,
+    ResumeOptions,
+    Timeout,
+    parse_env_steps,
+    parse_seeds,
+    print_json,
+)
+from gymlab.cli.targets import RecipeTarget, group_named, newest_interrupted
+from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.queue.jobs import Job
+    from pathlib import Path
+
+    from gymlab.campaigns.queue.jobs import Job, JobRequest
     from gymlab.campaigns.queue.store import Queue
+    from gymlab.runs.paths import RunPaths
 
 app = typer.Typer(help="List, wait for, cancel and limit what waits in the queue.")
 
-TIMED_OUT = 124  # as `timeout` has it
 _POLL_SECONDS = 0.2
 _SHOWN = 20
 
@@ -41,21 +58,21 @@ def list_jobs(
     """
     from gymlab.campaigns.queue.summary import facts, table
 
-    jobs_queue = _queue()
-    contents = jobs_queue.read()
-    runner = jobs_queue.runner()
+    store = _queue()
+    contents = store.read()
+    runner = store.runner()
     ended = [job for job in contents.jobs if not job.open]
     hidden = set() if every else {job.id for job in ended[: max(0, len(ended) - _SHOWN)]}
     jobs = [job for job in contents.jobs if job.id not in hidden]
     if as_json:
         limits = {"jobs": contents.limits.jobs, "steps": contents.limits.steps}
-        known = [facts(jobs_queue.root, job) for job in jobs]
+        known = [facts(store.root, job) for job in jobs]
         print_json({"jobs": known, "limits": limits, "runner": None if runner is None else runner.pid})
         return
     if not jobs:
         typer.echo("the queue is empty: gymlab train CartPole-v1 --queue")
         return
-    typer.echo("\n".join(table(jobs_queue.root, jobs)))
+    typer.echo("\n".join(table(store.root, jobs)))
     if hidden:
         typer.echo(f"(and {len(hidden)} older: --all)")
     if any(job.open for job in jobs):
@@ -77,19 +94,19 @@ def wait(
     from gymlab.campaigns.queue.runner import ensure_runner
     from gymlab.campaigns.queue.summary import facts, summary
 
-    queue_ = _queue()
-    waited = [queue_.find(name).id for name in jobs or ()] or [job.id for job in queue_.jobs() if job.open]
+    store = _queue()
+    waited = [store.find(name).id for name in jobs or ()] or [job.id for job in store.jobs() if job.open]
     deadline = None if timeout is None else time.monotonic() + timeout
     late = False
-    while any(job.open for job in _named(queue_, waited)) and not late:
-        ensure_runner(queue_)
+    while any(job.open for job in _jobs_by_id(store, waited)) and not late:
+        ensure_runner(store)
         time.sleep(_POLL_SECONDS)
         late = deadline is not None and time.monotonic() > deadline
-    found = _named(queue_, waited)
+    found = _jobs_by_id(store, waited)
     if as_json:
-        print_json({"jobs": [facts(queue_.root, job) for job in found]})
+        print_json({"jobs": [facts(store.root, job) for job in found]})
     else:
-        typer.echo("\n".join(summary(queue_.root, found)))
+        typer.echo("\n".join(summary(store.root, found)))
     if any(job.open for job in found):
         raise typer.Exit(TIMED_OUT)
     if any(job.state == "failed" for job in found):
@@ -107,19 +124,18 @@ def cancel(
     Example: gymlab queue cancel 3
     """
     from gymlab.campaigns.queue.summary import facts
-    from gymlab.core.errors import UserError
 
-    queue_ = _queue()
+    store = _queue()
     if not jobs and not every:
         raise UserError("which jobs? Name them, or --all")
-    chosen = [job for job in queue_.jobs() if job.open] if every else [queue_.find(name) for name in jobs or ()]
-    done = [queue_.cancel(job.id) for job in chosen]
+    chosen = [job for job in store.jobs() if job.open] if every else [store.find(name) for name in jobs or ()]
+    done = [store.cancel(job.id) for job in chosen]
     if as_json:
-        print_json({"jobs": [facts(queue_.root, job) for job in done]})
+        print_json({"jobs": [facts(store.root, job) for job in done]})
         return
     for job in done:
-        told = "is asked to stop" if job.state == "running" else job.state
-        typer.echo(f"job {job.id}: {told}")
+        state = "is asked to stop" if job.state == "running" else job.state
+        typer.echo(f"job {job.id}: {state}")
     if not done:
         typer.echo("nothing waits or runs")
 
@@ -136,16 +152,12 @@ def limits(
 
     Example: gymlab queue limits --jobs 1
     """
-    from gymlab.core.clock import parse_number
-    from gymlab.core.errors import UserError
     from gymlab.core.format import format_count
 
-    wanted = None if steps is None else parse_number(steps)
-    if steps is not None and (not isinstance(wanted, int) or wanted < 0):
-        raise UserError(f"--steps {steps}: a number of env steps such as 500k or 5M, or 0 for no limit")
-    queue_ = _queue()
+    most_steps = parse_env_steps("--steps", steps, least=0, hint=", or 0 for no limit")
+    store = _queue()
     changed = jobs is not None or steps is not None
-    now = queue_.limit(jobs, int(wanted) if wanted is not None else None) if changed else queue_.read().limits
+    now = store.limit(jobs, most_steps) if changed else store.read().limits
     if as_json:
         print_json({"jobs": now.jobs, "steps": now.steps})
     else:
@@ -162,8 +174,8 @@ def run() -> None:
     """
     from gymlab.campaigns.queue.runner import QueueRunner
 
-    told = QueueRunner(_queue()).run()
-    typer.echo("another process works through it: gymlab queue wait" if told is None else "\n".join(told))
+    summary = QueueRunner(_queue()).run()
+    typer.echo("another process works through it: gymlab queue wait" if summary is None else "\n".join(summary))
 
 
 def _queue() -> Queue:
@@ -173,5 +185,154 @@ def _queue() -> Queue:
     return Queue(runs_folder())
 
 
-def _named(queue_: Queue, ids: list[str]) -> list[Job]:
-    return [job for job in queue_.jobs() if job.id in ids]
+def _jobs_by_id(store: Queue, ids: list[str]) -> list[Job]:
+    return [job for job in store.jobs() if job.id in ids]
+
+
+@dataclass(frozen=True)
+class QueuedTraining:
+    """A training to put into the queue, one job per seed."""
+
+    target: RecipeTarget
+    seeds: Sequence[int] = (0,)
+    run_id: str | None = None
+    group: str | None = None
+    key: str | None = None
+    options: tuple[str, ...] = ()  # further options of `train`, as typed
+
+
+def train_requests(root: Path, training: QueuedTraining) -> list[JobRequest]:
+    """One job per seed. The recipe is checked now, not when the job starts."""
+    from gymlab.campaigns.queue.jobs import JobRequest
+    from gymlab.runs.paths import new_run_id, run_paths
+    from gymlab.runs.redact import redact_argv
+
+    recipe = training.target.resolve().recipe
+    steps = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
+    several = len(training.seeds) > 1
+    changed = [*training.target.overrides, *training.target.sets]
+    base = training.run_id or (training.group if several and training.group else new_run_id(recipe.name))
+    requests = []
+    for seed in training.seeds:
+        run_id = f"{base}-s{seed}" if several else base
+        if run_paths(root, run_id).root.exists() and training.key is None:
+            raise UserError(f"run id '{run_id}' exists already: choose another")
+        group = ("--group", training.group or base) if several or training.group else ()
+        arguments = (*training.target.arguments(), "--seed", str(seed), *group, *training.options)
+        requests.append(
+            JobRequest(
+                title=" ".join(["train", recipe.name, *redact_argv(changed), f"seed {seed}"]),
+                command=("train", *arguments),
+                cwd=os.getcwd(),
+                hidden=("--run-id", run_id),
+                run_id=run_id,
+                fresh=True,
+                steps=steps,
+                key=f"{training.key}/s{seed}" if training.key and several else training.key,
+            )
+        )
+    return requests
+
+
+def resume_request(
+    paths: RunPaths, which: str, words: Sequence[str], run_id: str | None, key: str | None
+) -> JobRequest:
+    """Resume a run, or a fork of it if an earlier checkpoint is named; `words` are further options as typed."""
+    from gymlab.campaigns.queue.jobs import JobRequest
+    from gymlab.recipes.keys import read_settings
+    from gymlab.reports.run_facts import read_facts
+    from gymlab.runs.checkpoints import read_index
+    from gymlab.runs.manifest import read_manifest
+    from gymlab.runs.paths import new_run_id
+    from gymlab.runs.redact import redact_argv
+
+    forks = which not in ("last", read_index(paths)["last"])
+    target = (run_id or new_run_id(str(read_manifest(paths).get("recipe")))) if forks else paths.run_id
+    steps = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[]).budget
+    named = f"{paths.run_id}/{which}" if forks else paths.run_id
+    return JobRequest(
+        title=" ".join(["resume", named, *redact_argv(words)]),
+        command=("resume", named, *words),
+        cwd=os.getcwd(),
+        hidden=("--run-id", target) if forks else (),
+        run_id=target,
+        fresh=forks,
+        steps=steps or 0,
+        key=key,
+    )
+
+
+def enqueue(root: Path, requests: Iterable[JobRequest], *, json: bool) -> list[Job]:
+    """Add jobs, start a runner if none is alive, and print the jobs."""
+    from gymlab.campaigns.queue.runner import ensure_runner
+    from gymlab.campaigns.queue.store import Queue
+
+    store = Queue(root)
+    jobs = store.add(*requests)
+    ensure_runner(store)
+    if json:
+        waiting = [job.id for job in store.jobs() if job.state == "waiting"]
+        print_json({"jobs": [_job_json(job, waiting) for job in jobs]})
+        return jobs
+    for job in jobs:
+        typer.echo(f"job {job.id}: {job.title}" + (f" ({job.run_id})" if job.run_id else ""))
+    typer.echo("next: gymlab queue wait")
+    return jobs
+
+
+def format_options(*options: tuple[str, Any]) -> tuple[str, ...]:
+    """Options as typed, without those that are not set."""
+    words: list[str] = []
+    for name, value in options:
+        for one in value if isinstance(value, list) else [value]:
+            if one is True or (one and name == "--wandb") or one == "":
+                words.append(name if one is True else f"{name}={one}")
+            elif one:
+                words += [name, str(one)] if name else [str(one)]
+    return tuple(words)
+
+
+def queue_training(
+    target: RecipeTarget, seeds: str | None, new: NewRunOptions, key: str | None, launch: LaunchOptions
+) -> None:
+    """`gymlab train --queue`."""
+    from gymlab.recipes.project_settings import runs_folder
+
+    options = format_options(
+        ("--tag", list(new.tags)),
+        ("--note", new.note),
+        ("--init-from", new.init_from),
+        ("--full-budget", new.full_budget),
+        ("--tensorboard", launch.tensorboard),
+        ("--wandb", launch.wandb),
+    )
+    every_seed = [new.seed] if seeds is None else parse_seeds(seeds, new.seed)
+    training = QueuedTraining(target, every_seed, new.run_id, new.group, key, options)
+    enqueue(runs_folder(), train_requests(runs_folder(), training), json=launch.json)
+
+
+def queue_resume(run: str | None, changes: ResumeOptions, key: str | None, launch: LaunchOptions) -> None:
+    """`gymlab resume --queue`."""
+    from gymlab.recipes.project_settings import runs_folder
+    from gymlab.runs.selection import select_checkpoint
+
+    name = run or newest_interrupted()
+    if name is None:
+        return
+    if group_named(name) is not None:
+        raise UserError(f"--queue: '{name}' is a group: queue its runs, or `gymlab resume {name}`")
+    words = format_options(
+        ("", list(changes.overrides)),
+        ("--set", list(changes.sets)),
+        ("--budget", changes.budget),
+        ("--full-budget", changes.full_budget),
+        ("--no-optimizer", changes.no_optimizer),
+        ("--reschedule", changes.reschedule),
+    )
+    paths, which = select_checkpoint(name, runs_folder(), default="last")
+    enqueue(runs_folder(), [resume_request(paths, which, words, changes.run_id, key)], json=launch.json)
+
+
+def _job_json(job: Job, waiting: list[str]) -> dict[str, Any]:
+    before = waiting.index(job.id) if job.id in waiting else None
+    return {"job": job.id, "run_id": job.run_id, "state": job.state, "title": job.title, "before": before}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gymlab.cli.options import DrawSeed, JsonAtEnd, Quiet, RunBudget, Workers, print_json
+from gymlab.cli.options import DrawSeed, JsonAtEnd, Quiet, RunBudget, Workers, output_mode, parse_seeds, print_json
 from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def start(
     with run_guard("before the sweep began"):
         from gymlab.campaigns.sweep.plan import SweepOptions, make_plan, reuse_plan
         from gymlab.campaigns.sweep.store import create_store
-        from gymlab.cli.many import parse_seeds
         from gymlab.recipes.project_settings import runs_folder
 
         options = SweepOptions(
@@ -243,7 +242,7 @@ def _run(store: TrialStore, workers: int | None, *, quiet: bool, json: bool, tak
     from gymlab.cli.detach import typed_command
     from gymlab.recipes.project_settings import runs_folder
 
-    output = "json" if json else "quiet" if quiet else "people"
+    output = output_mode(quiet=quiet, json=json)
     outcome = run_sweep(runs_folder(), store, workers, output=output, command=typed_command(), take_over=take_over)
     plan = outcome.plan
     trials = outcome.trials

@@ -1,4 +1,4 @@
-"""`gymlab tasks`: a list of things to do overnight, through the queue."""
+"""`gymlab tasks`: puts the tasks of a YAML file into the queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gymlab.cli.options import Json
+from gymlab.cli.options import Json, parse_seeds, print_json
 
 if TYPE_CHECKING:
     from gymlab.campaigns.queue.jobs import JobRequest
@@ -27,16 +27,17 @@ def tasks(
     """
     from gymlab.campaigns.queue.tasks import read_tasks
     from gymlab.cli import queue
-    from gymlab.cli.queueing import put_in
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.runs.files import strict_json
 
     requests = [request for task in read_tasks(file) for request in _requests(task)]
     if dry:
-        told = [request.title for request in requests]
-        typer.echo(strict_json({"jobs": told}) if json else "\n".join(told))
+        titles = [request.title for request in requests]
+        if json:
+            print_json({"jobs": titles})
+        else:
+            typer.echo("\n".join(titles))
         return
-    jobs = put_in(runs_folder(), requests, json=json and not wait)
+    jobs = queue.enqueue(runs_folder(), requests, json=json and not wait)
     if wait:
         queue.wait([job.id for job in jobs], timeout=None, as_json=json)
 
@@ -46,7 +47,7 @@ def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:
     from gymlab.campaigns.queue.tasks import AgentTask, TrainTask
 
     if isinstance(task, TrainTask):
-        return _trainings(task)
+        return _train_requests(task)
     if isinstance(task, AgentTask):
         prompts = {None: (), "next-steps": ("next-steps",), "diagnose": ("diagnose", task.run)}
         title = f"agent {' '.join(task.command)}"[:120]
@@ -64,13 +65,12 @@ def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:
     return [JobRequest(" ".join(task.arguments) + " all" * (len(task.arguments) == 1), task.arguments, os.getcwd())]
 
 
-def _trainings(task: TrainTask) -> list[JobRequest]:
-    from gymlab.cli.many import parse_seeds
-    from gymlab.cli.queueing import Order, train_requests, written
-    from gymlab.cli.targets import Sought
+def _train_requests(task: TrainTask) -> list[JobRequest]:
+    from gymlab.cli.queue import QueuedTraining, format_options, train_requests
+    from gymlab.cli.targets import RecipeTarget
     from gymlab.recipes.project_settings import runs_folder
 
-    sought = Sought(task.recipe, list(task.overrides), [], task.budget, None, None, [])
-    options = written(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))
-    order = Order(sought, parse_seeds(task.seeds), None, task.group, None, options)
-    return train_requests(runs_folder(), order)
+    target = RecipeTarget(task.recipe, list(task.overrides), [], task.budget, None, None, [])
+    options = format_options(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))
+    training = QueuedTraining(target, parse_seeds(task.seeds), None, task.group, None, options)
+    return train_requests(runs_folder(), training)

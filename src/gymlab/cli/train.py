@@ -1,63 +1,63 @@
-"""train, resume and eval."""
+"""`gymlab train` and `gymlab resume`."""
 
 from __future__ import annotations
 
 import json as json_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gymlab.cli.options import EnvImports, JsonAtEnd, Quiet, RunSeed
-from gymlab.cli.queueing import Order, queue_again, queue_new, seeds_of, written
+from gymlab.cli.options import (
+    Background,
+    Detach,
+    EnvImports,
+    FullBudget,
+    FullKeySets,
+    JsonAtEnd,
+    Jsonl,
+    LaunchOptions,
+    NewRunOptions,
+    Queued,
+    QueueKey,
+    Quiet,
+    ResumeOptions,
+    RunSeed,
+    Seeds,
+    TensorBoard,
+    Vmap,
+    Wandb,
+    output_mode,
+)
+from gymlab.cli.queue import queue_resume, queue_training
 from gymlab.cli.startup import gc_off_during_start, run_guard
-from gymlab.cli.targets import Sought, group_named, newest_interrupted, only_recipe
+from gymlab.cli.targets import RecipeTarget, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
+    from gymlab.recipes.resolve import Resolved
+    from gymlab.runs.paths import RunPaths
     from gymlab.session.result import Result
+    from gymlab.session.session import Options
+    from gymlab.trackers.assemble import Trackers
 
-RecipeArgument = Annotated[
-    str | None,
-    typer.Argument(help="ENV[:VARIANT], e.g. CartPole-v1:ppo, my_package:MyEnv-v0 or recipes/mine.yaml:fast."),
-]
 Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, e.g. learning_rate=1e-3 n_envs=16.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Train in the background; return when training has begun.")]
-Queued = Annotated[bool, typer.Option("--queue", help="Put it into the queue and return; see `gymlab queue`.")]
-Key = Annotated[
-    str | None, typer.Option("--key", metavar="TEXT", help="With --queue: asked twice with one key, it is done once.")
-]
-Background = Annotated[int | None, typer.Option("--in-background", hidden=True)]
-Wandb = Annotated[
-    str | None, typer.Option("--wandb", metavar="[=PROJECT]", help="Copy to Weights & Biases, e.g. --wandb=my-project.")
-]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Copy to TensorBoard files in the run's folder.")]
-Jsonl = Annotated[bool, typer.Option("--jsonl", help="Stream events as JSON lines on stdout.")]
-Seeds = Annotated[
-    str | None,
-    typer.Option("--seeds", metavar="K|A..B|A,B", help="One run per seed, as many at once as there are cores."),
-]
-Jobs = Annotated[int | None, typer.Option("--jobs", metavar="J", min=1, help="With --seeds: how many runs at once.")]
-Vmap = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--vmap",
-        metavar="[KEY=A,B]",
-        help="With --seeds: one compiled program for all, also over scheduled hyperparameters.",
-    ),
-]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value with the full key, e.g. ppo.gamma=0.99.")]
 
 
 def train(
-    recipe: RecipeArgument = None,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="ENV[:VARIANT], e.g. CartPole-v1:ppo, my_package:MyEnv-v0 or recipes/mine.yaml:fast."),
+    ] = None,
     overrides: Overrides = None,
     seed: RunSeed = 0,
     seeds: Seeds = None,
-    jobs: Jobs = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="J", min=1, help="With --seeds: how many runs at once.")
+    ] = None,
     vmap: Vmap = None,
     budget: Annotated[str | None, typer.Option(help="When to end, e.g. 100k, '1M env_steps', '10k vec_steps'.")] = None,
-    full_budget: Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")] = False,
-    sets: Sets = None,
+    full_budget: FullBudget = False,
+    sets: FullKeySets = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Label of the run; may be given again.")] = None,
     group: Annotated[str | None, typer.Option(help="Runs that belong together.")] = None,
@@ -75,7 +75,7 @@ def train(
     tensorboard: TensorBoard = False,
     detach: Detach = False,
     queue: Queued = False,
-    key: Key = None,
+    key: QueueKey = None,
     quiet: Quiet = False,
     json: JsonAtEnd = False,
     jsonl: Jsonl = False,
@@ -85,107 +85,30 @@ def train(
 
     Example: gymlab train CartPole-v1:ppo learning_rate=1e-3 --seed 1
     """
-    detach, json = _apart(detach, json, background)
-    if queue and resume is not None:
-        raise UserError("--queue with --resume: write `gymlab resume RUN --queue`")
+    launch = _launch_options(background, detach, wandb, tensorboard, quiet=quiet, json=json, jsonl=jsonl)
     if resume is not None:
-        _resume(
-            resume,
-            [*_keys(recipe), *(overrides or []), *(sets or [])],
-            budget,
-            run_id,
-            full_budget=full_budget,
-            no_optimizer=no_optimizer,
-            reschedule=reschedule,
-            output=_mode(quiet, json, jsonl),
-            detach=detach,
-            wandb=wandb,
-            tensorboard=tensorboard,
+        if queue:
+            raise UserError("--queue with --resume: write `gymlab resume RUN --queue`")
+        first = () if recipe is None else (recipe,)  # with --resume the first positional is an override too
+        changed = (*first, *(overrides or ()))
+        changes = ResumeOptions(
+            changed, tuple(sets or ()), budget, full_budget, run_id, no_optimizer=no_optimizer, reschedule=reschedule
         )
+        _resume(resume, changes, launch)
         return
-    if recipe is None:
-        recipe = only_recipe()
-    sought = Sought(recipe, overrides or [], sets or [], budget, engine, device, imports or [])
+    name = only_recipe() if recipe is None else recipe
+    target = RecipeTarget(name, overrides or [], sets or [], budget, engine, device, imports or [])
+    new = NewRunOptions(seed, run_id, group, tuple(tag or ()), note, full_budget, init_from)
     if queue:
         if vmap is not None or jobs is not None:
             raise UserError("--queue makes one job per seed: leave out --vmap and --jobs (`gymlab queue limits`)")
-        asked = written(
-            ("--tag", tag),
-            ("--note", note),
-            ("--init-from", init_from),
-            ("--full-budget", full_budget),
-            ("--tensorboard", tensorboard),
-            ("--wandb", wandb),
-        )
-        queue_new(Order(sought, seeds_of(seed, seeds), run_id, group, key, asked), json=json or jsonl)
-        return
-    output = _mode(quiet, json, jsonl)
-    trackers = (wandb, tensorboard)
-    named = {"full_budget": full_budget, "tags": tuple(tag or ()), "note": note}
-    if seeds is not None or vmap is not None:
-        from gymlab.cli.many import Grid, train_many
+        queue_training(target, seeds, new, key, launch)
+    elif seeds is not None or vmap is not None:
+        from gymlab.cli.train_group import GroupLayout, train_group
 
-        grid = Grid(seed, seeds, vmap, jobs, group or run_id)
-        train_many(sought, grid, {**named, "init_from": init_from}, output, detach=detach, trackers=trackers)
-        return
-    _train_one(
-        sought,
-        {**named, "seed": seed, "run_id": run_id, "group": group},
-        output,
-        init_from,
-        detach=detach,
-        trackers=trackers,
-    )
-
-
-def _train_one(
-    sought: Sought,
-    named: dict[str, Any],
-    output: str,
-    init_from: str | None,
-    *,
-    detach: bool,
-    trackers: tuple[str | None, bool],
-) -> None:
-    with run_guard(), gc_off_during_start() as until:
-        from gymlab.recipes.project_settings import runs_folder
-        from gymlab.runs.selection import select_checkpoint
-        from gymlab.trackers.assemble import choose_trackers
-
-        json = output in ("json", "jsonl")
-        resolved = sought.resolve()
-        root = runs_folder()
-        chosen = choose_trackers(*trackers)
-        source = None if init_from is None else select_checkpoint(init_from, root, default="best")
-        if detach:
-            from gymlab.cli.detach import detach_new
-
-            detach_new(root, named["run_id"], resolved.recipe.name, json=json)
-            return
-        from gymlab.cli.detach import typed_command
-        from gymlab.session.jax_setup import use_threads
-        from gymlab.session.session import Options
-        from gymlab.session.start import train as launch
-
-        options = Options(
-            **named,
-            command=typed_command(),
-            trackers=chosen,
-            solved_at_source=resolved.solved_at_source,
-            notes=tuple(resolved.notes),
-        )
-        use_threads(resolved.recipe)
-        screen = _screen(output, resolved.notes)
-        with screen, _keys_of(output) as keys:
-            result = launch(
-                resolved.recipe,
-                options,
-                root,
-                watchers=[screen, keys],
-                announce=until(screen.announce),
-                init_from=source,
-            )
-        _finish(result, json=json, quiet=output == "quiet")
+        train_group(target, GroupLayout(seeds, vmap, jobs), new, launch)
+    else:
+        _train(target, new, launch)
 
 
 def resume(
@@ -197,14 +120,14 @@ def resume(
     ] = None,
     overrides: Overrides = None,
     budget: Annotated[str | None, typer.Option(help="A new budget.")] = None,
-    full_budget: Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")] = False,
-    sets: Sets = None,
+    full_budget: FullBudget = False,
+    sets: FullKeySets = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the new run, when it forks.")] = None,
     no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="Forget the optimiser's moments.")] = False,
     reschedule: Annotated[bool, typer.Option("--reschedule", help="Stretch schedules to the new budget.")] = False,
     detach: Detach = False,
     queue: Queued = False,
-    key: Key = None,
+    key: QueueKey = None,
     quiet: Quiet = False,
     json: JsonAtEnd = False,
     jsonl: Jsonl = False,
@@ -214,132 +137,163 @@ def resume(
 
     Example: gymlab resume @last --budget 200k
     """
-    detach, json = _apart(detach, json, background)
-    if run is not None and "=" in run:  # a run's name holds none: it is the first override
+    launch = _launch_options(background, detach, quiet=quiet, json=json, jsonl=jsonl)
+    if run is not None and "=" in run:  # the name of a run has no '=': this is the first override
         overrides = [run, *(overrides or [])]
         run = None
-    if queue:
-        more = written(
-            ("", overrides),
-            ("--set", sets),
-            ("--budget", budget),
-            ("--full-budget", full_budget),
-            ("--no-optimizer", no_optimizer),
-            ("--reschedule", reschedule),
-        )
-        queue_again(run, more, run_id, key, json=json or jsonl)
-        return
-    _resume(
-        run,
-        [*(overrides or []), *(sets or [])],
+    changes = ResumeOptions(
+        tuple(overrides or ()),
+        tuple(sets or ()),
         budget,
+        full_budget,
         run_id,
-        full_budget=full_budget,
         no_optimizer=no_optimizer,
         reschedule=reschedule,
-        output=_mode(quiet, json, jsonl),
-        detach=detach,
     )
+    if queue:
+        queue_resume(run, changes, key, launch)
+    else:
+        _resume(run, changes, launch)
 
 
-def _resume(
-    run: str | None,
-    overrides: list[str],
-    budget: str | None,
-    run_id: str | None,
-    *,
-    full_budget: bool,
-    no_optimizer: bool,
-    reschedule: bool,
-    output: str,
+def _launch_options(
+    background: int | None,
     detach: bool,
     wandb: str | None = None,
     tensorboard: bool = False,
-) -> None:
+    *,
+    quiet: bool,
+    json: bool,
+    jsonl: bool,
+) -> LaunchOptions:
+    """The options as typed; the process in the background neither detaches again nor answers in JSON."""
+    if background is not None:
+        from gymlab.cli.detach import redact_output
+
+        redact_output()
+        detach = False
+        json = False
+    return LaunchOptions(output_mode(quiet=quiet, json=json, jsonl=jsonl), detach, wandb, tensorboard)
+
+
+def _train(target: RecipeTarget, new: NewRunOptions, launch: LaunchOptions) -> None:
+    """Train one new run, here or in the background."""
+    with run_guard(), gc_off_during_start() as gc_on_at:
+        from gymlab.recipes.project_settings import runs_folder
+        from gymlab.runs.selection import select_checkpoint
+        from gymlab.trackers.assemble import choose_trackers
+
+        resolved = target.resolve()
+        root = runs_folder()
+        trackers = choose_trackers(launch.wandb, launch.tensorboard)
+        source = None if new.init_from is None else select_checkpoint(new.init_from, root, default="best")
+        if launch.detach:
+            from gymlab.cli.detach import detach_new
+
+            detach_new(root, new.run_id, resolved.recipe.name, json=launch.json)
+            return
+        from gymlab.features.console import make_console
+        from gymlab.features.key_presses import make_key_presses
+        from gymlab.session.jax_setup import use_threads
+        from gymlab.session.start import train as start_training
+
+        options = _session_options(new, resolved, trackers)
+        use_threads(resolved.recipe)
+        console = make_console(launch.output, resolved.notes)
+        with console, make_key_presses(launch.output) as keys:
+            result = start_training(
+                resolved.recipe,
+                options,
+                root,
+                watchers=[console, keys],
+                announce=gc_on_at(console.announce),
+                init_from=source,
+            )
+        _finish(result, launch)
+
+
+def _session_options(new: NewRunOptions, resolved: Resolved, trackers: Trackers) -> Options:
+    from gymlab.cli.detach import typed_command
+    from gymlab.session.session import Options
+
+    return Options(
+        seed=new.seed,
+        run_id=new.run_id,
+        group=new.group,
+        tags=new.tags,
+        note=new.note,
+        full_budget=new.full_budget,
+        command=typed_command(),
+        trackers=trackers,
+        solved_at_source=resolved.solved_at_source,
+        notes=tuple(resolved.notes),
+    )
+
+
+def _resume(run: str | None, changes: ResumeOptions, launch: LaunchOptions) -> None:
+    """Resume the run or group of that name, by default the newest interrupted run."""
     with run_guard():
-        from gymlab.cli.detach import detach_again, typed_command
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
 
-        named = run or newest_interrupted()
-        if named is None:
+        name = run or newest_interrupted()
+        if name is None:
             return
-        if (group := group_named(named)) is not None:
-            from gymlab.cli.many import resume_many
+        group = group_named(name)
+        if group is not None:
+            from gymlab.cli.train_group import resume_group
 
-            wishes = {"overrides": tuple(overrides), "budget": budget, "full_budget": full_budget}
-            resume_many(group, wishes | {"reschedule": reschedule}, output, detach=detach)
+            resume_group(group, changes, launch)
             return
         from gymlab.trackers.assemble import choose_trackers
 
-        trackers = choose_trackers(wandb, tensorboard)
-        paths, which = select_checkpoint(named, runs_folder(), default="last")
-        if detach:
-            detach_again(paths, which, run_id, [] if run else [named], json=output in ("json", "jsonl"))
+        trackers = choose_trackers(launch.wandb, launch.tensorboard)
+        paths, which = select_checkpoint(name, runs_folder(), default="last")
+        if launch.detach:
+            from gymlab.cli.detach import detach_again
+
+            detach_again(paths, which, changes.run_id, [] if run else [name], json=launch.json)
             return
-        from gymlab.recipes.resolve import read_run_recipe
-        from gymlab.session.jax_setup import use_threads
-        from gymlab.session.start import Continuation, NothingToDo
-        from gymlab.session.start import resume as go_on
-
-        how = Continuation(
-            which=which,
-            overrides=tuple(overrides),
-            budget=budget,
-            optimizer=not no_optimizer,
-            full_budget=full_budget,
-            reschedule=reschedule,
-            run_id=run_id,
-            command=typed_command(),
-            trackers=trackers,
-        )
-        if not overrides:
-            use_threads(read_run_recipe(paths.recipe))
-        screen = _screen(output, [])
-        try:
-            with screen, _keys_of(output) as keys, gc_off_during_start() as until:
-                result = go_on(paths, how, watchers=[screen, keys], announce=until(screen.announce))
-        except NothingToDo as told:
-            typer.echo(str(told))
-            return
-        _finish(result, json=output in ("json", "jsonl"), quiet=output == "quiet")
+        _resume_one(paths, which, changes, trackers, launch)
 
 
-def _apart(detach: bool, json: bool, background: int | None) -> tuple[bool, bool]:
-    """Whether to start another process, and whether to answer in JSON: that process does neither."""
-    if background is None:
-        return detach, json
-    from gymlab.cli.detach import redact_output
-
-    redact_output()
-    return False, False
-
-
-def _keys(first: str | None) -> list[str]:
-    """With --resume the first positional is an override too."""
-    return [] if first is None else [first]
-
-
-def _mode(quiet: bool, json: bool, jsonl: bool) -> Literal["quiet", "json", "jsonl", "people"]:
-    return "jsonl" if jsonl else "json" if json else "quiet" if quiet else "people"
-
-
-def _screen(mode: str, notes: list[str]) -> Any:
+def _resume_one(paths: RunPaths, which: str, changes: ResumeOptions, trackers: Trackers, launch: LaunchOptions) -> None:
+    from gymlab.cli.detach import typed_command
     from gymlab.features.console import make_console
-
-    return make_console(mode, notes)
-
-
-def _keys_of(mode: str) -> Any:
     from gymlab.features.key_presses import make_key_presses
+    from gymlab.recipes.resolve import read_run_recipe
+    from gymlab.session.jax_setup import use_threads
+    from gymlab.session.start import Continuation, NothingToDo
+    from gymlab.session.start import resume as resume_training
 
-    return make_key_presses(mode)
+    continuation = Continuation(
+        which=which,
+        overrides=changes.changes,
+        budget=changes.budget,
+        optimizer=not changes.no_optimizer,
+        full_budget=changes.full_budget,
+        reschedule=changes.reschedule,
+        run_id=changes.run_id,
+        command=typed_command(),
+        trackers=trackers,
+    )
+    if not changes.changes:
+        use_threads(read_run_recipe(paths.recipe))
+    console = make_console(launch.output, [])
+    try:
+        with console, make_key_presses(launch.output) as keys, gc_off_during_start() as gc_on_at:
+            announce = gc_on_at(console.announce)
+            result = resume_training(paths, continuation, watchers=[console, keys], announce=announce)
+    except NothingToDo as message:
+        typer.echo(str(message))
+        return
+    _finish(result, launch)
 
 
-def _finish(result: Result, *, json: bool, quiet: bool) -> None:
-    if json:
+def _finish(result: Result, launch: LaunchOptions) -> None:
+    if launch.json:
         typer.echo(json_module.dumps(result.as_json()))
-    elif not quiet:
+    elif launch.output != "quiet":
         for line in result.summary():
             typer.echo(line)
     if result.exit_code:
