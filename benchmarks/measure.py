@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gymlab.campaigns.bench.ours import Measured, environment
-from gymlab.campaigns.bench.process import follow
+from gymlab.campaigns.bench.measure import Measured, bench_environ, measure_process
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".venv-peers"
@@ -36,16 +35,16 @@ def peers_python() -> Path | None:
 def peer(python: Path, script: str, *arguments: str) -> Measured:
     """A script of benchmarks/peers, which prints one JSON line."""
     command = [str(python), str(ROOT / "benchmarks" / "peers" / f"{script}.py"), *arguments]
-    followed = follow(command, ROOT, {**os.environ, "JAX_PLATFORMS": "cpu"})
-    found: Measured = json.loads(followed.lines[-1][1])
-    return {**found, "whole_process_seconds": followed.seconds, "peak_mb": followed.peak_mb}
+    process = measure_process(command, ROOT, {**os.environ, "JAX_PLATFORMS": "cpu"})
+    found: Measured = json.loads(process.lines[-1][1])
+    return {**found, "whole_process_seconds": process.seconds, "peak_mb": process.peak_mb}
 
 
 def script(path: str, *arguments: str, cache: Path) -> Any:
     """A script of ours in a process of its own, which prints one JSON line."""
     command = [sys.executable, str(ROOT / "benchmarks" / path), *arguments]
-    return json.loads(follow(command, ROOT, environment(cache)).lines[-1][1])
+    return json.loads(measure_process(command, ROOT, bench_environ(cache)).lines[-1][1])
 
 
 def help_seconds() -> Measured:
-    return {"seconds": follow([sys.executable, "-m", "gymlab", "--help"], ROOT, os.environ).seconds}
+    return {"seconds": measure_process([sys.executable, "-m", "gymlab", "--help"], ROOT, os.environ).seconds}

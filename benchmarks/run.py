@@ -25,9 +25,8 @@ import yardstick
 from measure import PEER_PACKAGES, ROOT, help_seconds, peer, peers_python, script
 from peers.zoo import ZOO
 
-from gymlab.campaigns.bench.ours import Measured, environment
-from gymlab.campaigns.bench.ours import train as trained
-from gymlab.campaigns.bench.peer import Work, measure
+from gymlab.campaigns.bench.measure import Measured, bench_environ, measure_training
+from gymlab.campaigns.bench.peer import PeerWork, measure_peer
 
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
@@ -38,7 +37,7 @@ Case = Callable[[], Measured]
 
 
 def train(*arguments: str, cache: Path) -> Measured:
-    return trained(arguments, cache)
+    return measure_training(arguments, cache)
 
 
 def ours(cache: Path) -> dict[str, Case]:
@@ -94,8 +93,8 @@ def peers(python: Path | None) -> dict[str, Case]:
 
     def ppo(env: str, steps: int, **other: Any) -> Case:
         n_envs, settings = ZOO[env]
-        work = Work(env, n_envs, steps, settings, pictures=env.startswith("ALE/"), **other)
-        return lambda: measure(python, work)
+        work = PeerWork(env, n_envs, steps, settings, pictures=env.startswith("ALE/"), **other)
+        return lambda: measure_peer(python, work)
 
     return {
         "CartPole-v1 / SB3": ppo("CartPole-v1", CARTPOLE),
@@ -146,7 +145,7 @@ def measure_all(cache: Path, repeats: int, only: str) -> None:
     for part in PARTS if not only else ():
         path = ROOT / "benchmarks" / f"{part}.py"
         if path.is_file():
-            subprocess.run([sys.executable, path], env=environment(cache), check=True)
+            subprocess.run([sys.executable, path], env=bench_environ(cache), check=True)
 
 
 def facts(repeats: int) -> dict[str, object]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gymlab.campaigns.bench.ours import train
-from gymlab.campaigns.bench.peer import measure, same_work
+from gymlab.campaigns.bench.measure import measure_training
+from gymlab.campaigns.bench.peer import measure_peer, same_work
 from gymlab.campaigns.bench.table import lines, middle
 from gymlab.cli.main import app
 from gymlab.core.errors import UserError
@@ -24,7 +24,7 @@ SMALL = ("policy.hidden=[8]", "epochs=1", "metrics.statistics=basic", "eval.fina
 def test_a_recipe_is_measured_and_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cache = Path(os.environ["GYMLAB_CACHE"])
-    found = train(["CartPole-v1:ppo", *SMALL, "eval.mode=sync", "--budget", "2048"], cache)
+    found = measure_training(["CartPole-v1:ppo", *SMALL, "eval.mode=sync", "--budget", "2048"], cache)
     assert found["env_steps"] == 2048
     assert found["steps_per_second"] > 0
     assert 0 < found["first_update_seconds"] < found["whole_process_seconds"]
@@ -66,7 +66,7 @@ def test_what_the_peer_cannot_do_is_named(recipe, override, named):
 @pytest.mark.slow
 @pytest.mark.skipif(not PEERS.exists(), reason="made by make bench")
 def test_the_peer_does_the_work():
-    found = measure(PEERS, same_work(resolve("CartPole-v1:ppo", ["epochs=1"]).recipe, 2048))
+    found = measure_peer(PEERS, same_work(resolve("CartPole-v1:ppo", ["epochs=1"]).recipe, 2048))
     assert found["steps_per_second"] > 0
 
 

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from gymlab.campaigns import pretrained as shelves
-from gymlab.campaigns.pretrained import MOST_BYTES, POLICY, Pretrained, find, shelf
+from gymlab.campaigns import pretrained
+from gymlab.campaigns.pretrained import MOST_BYTES, POLICY, Pretrained, find, pretrained_policies
 from gymlab.core.errors import RunError, UserError
 from gymlab.recipes.schema import Recipe
 from gymlab.session.build import build
 from gymlab.training.named_tensors import from_tensors
 
-SHIPPED = shelf()
+SHIPPED = pretrained_policies()
 every_policy = pytest.mark.parametrize("item", SHIPPED, ids=[item.name for item in SHIPPED])
 
 
@@ -67,7 +67,7 @@ def test_a_shipped_policy_is_as_good_as_it_says(item):
 
 
 def test_a_policy_too_large_for_a_shelf_is_refused(cli, monkeypatch):
-    monkeypatch.setattr(shelves, "MOST_BYTES", 10)
+    monkeypatch.setattr(pretrained, "MOST_BYTES", 10)
     item = find("CartPole-v1")
     with pytest.raises(RunError, match="more than the 10"):
         item.tensors()

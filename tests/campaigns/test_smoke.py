@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gymlab.campaigns.smoke.check_recipe import MOST_STEPS, drill, shrinking, what_to_install
+from gymlab.campaigns.smoke.check_recipe import MOST_STEPS, check_recipe, shrinking, what_to_install
 from gymlab.campaigns.smoke.choose import candidates, choose
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import packaged_files, resolve
@@ -67,11 +67,11 @@ QUICK = ("FrozenLake-v1:reinforce", "Bandit-v0")
 def test_a_recipe_of_each_family_that_ci_has_passes_every_stage(recipe, folder):
     # A game takes a tenth of a second to load: sixteen of them are for the long suite.
     write_recipe(folder, "env: {id: ALE/Pong-v5}\nvariants: {few: {extends: objects, n_envs: 4}}", "recipes/pong.yaml")
-    told = {}
-    drill(recipe, folder / "runs", told.__setitem__)
-    assert list(told) == STAGES
-    assert told["resumed"] == "exact"
-    assert int(told["played"].split()[0]) >= 20
+    stages = {}
+    check_recipe(recipe, folder / "runs", stages.__setitem__)
+    assert list(stages) == STAGES
+    assert stages["resumed"] == "exact"
+    assert int(stages["played"].split()[0]) >= 20
 
 
 @pytest.mark.slow
@@ -134,9 +134,9 @@ def test_a_wrong_name_is_the_users_mistake(cli):
 
 def test_only_what_takes_long_is_shrunk():
     recipe = resolve("BipedalWalker-v3:ppo").recipe
-    given = dict(text.split("=") for text in shrinking(recipe))
-    assert int(given["n_steps"]) * recipe.n_envs == MOST_STEPS
-    assert int(given["budget"]) == 2 * MOST_STEPS
+    overrides = dict(text.split("=") for text in shrinking(recipe))
+    assert int(overrides["n_steps"]) * recipe.n_envs == MOST_STEPS
+    assert int(overrides["budget"]) == 2 * MOST_STEPS
     small = dict(text.split("=") for text in shrinking(resolve("CartPole-v1:a2c").recipe))
     assert "n_steps" not in small
     assert "env.max_episode_steps" not in small

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.campaigns.benchmark_table.seeded_recipe import seed_recipe
-from gymlab.campaigns.executors.processes import Job
+from gymlab.campaigns.scored_runs import ScoredRun
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs.paths import RunPaths, run_paths
 from gymlab.runs.registry import Registry
@@ -21,7 +21,7 @@ class SideJobs(NamedTuple):
     """One side of a comparison before its runs are trained and scored."""
 
     label: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[ScoredRun, ...]
 
 
 class CompareOptions(NamedTuple):
@@ -59,12 +59,12 @@ def _recipe_jobs(words: list[str], runs_root: Path, options: CompareOptions) -> 
     every = seed_recipe(
         reference, [*overrides, *options.sets], options.seeds, budget=options.budget, full_budget=options.full_budget
     )
-    jobs = tuple(Job(run_paths(runs_root, each.run_id), each, options.episodes, "compare") for each in every)
+    jobs = tuple(ScoredRun(run_paths(runs_root, each.run_id), each, options.episodes, "compare") for each in every)
     return SideJobs(" ".join([every[0].recipe.name, *overrides]), jobs)
 
 
 def _run_jobs(label: str, found: list[RunPaths], options: CompareOptions) -> SideJobs:
-    return SideJobs(label, tuple(Job(paths, None, options.episodes) for paths in found))
+    return SideJobs(label, tuple(ScoredRun(paths, None, options.episodes) for paths in found))
 
 
 def _group_runs(name: str, runs_root: Path) -> list[RunPaths]:

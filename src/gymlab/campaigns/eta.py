@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gymlab.campaigns.executors.processes import Job
+from gymlab.campaigns.scored_runs import ScoredRun
 from gymlab.core.format import format_duration
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
@@ -41,7 +41,7 @@ def known_speeds(runs_root: Path) -> dict[str, float]:
     return {name: statistics.median(speeds) for name, speeds in found.items()}
 
 
-def steps_done(job: Job) -> tuple[int, float]:
+def steps_done(job: ScoredRun) -> tuple[int, float]:
     """env_steps and seconds of training so far."""
     clock = read_status(job.paths).get("clock") if job.paths.exists else None
     if not isinstance(clock, dict):
@@ -49,7 +49,7 @@ def steps_done(job: Job) -> tuple[int, float]:
     return int(clock.get("env_steps", 0)), float(clock.get("seconds", 0.0))
 
 
-def time_left(jobs: Sequence[Job], speeds: Mapping[str, float]) -> TimeLeft:
+def time_left(jobs: Sequence[ScoredRun], speeds: Mapping[str, float]) -> TimeLeft:
     """A run's own speed is used once it is known, before that the speed of its recipe."""
     seconds = 0.0
     unknown = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gymlab.campaigns.references import Data, data, scores_of
+from gymlab.campaigns.reference_scores import References, published_scores, references
 from gymlab.core.format import format_count, format_duration
 from gymlab.diagnosis.examine import examine, verdict
 from gymlab.diagnosis.llm_prompt import build_prompt, code_block
@@ -34,7 +34,7 @@ change at a time, and say what you would not do and why. `gymlab explain NAME` t
 def next_steps(root: Path) -> str:
     """The page, from the runs of a folder."""
     runs = Registry(root).runs()
-    known = data()
+    known = references()
     parts = [
         ("Where we stand: best runs beside references", _gaps(runs, known)),
         ("Latest runs", _recent(runs)),
@@ -57,10 +57,10 @@ def _best(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _gaps(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
+def _gaps(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
     rows = []
     for env, run in sorted(_best(runs).items())[:_MOST_ENVS]:
-        top = next(iter(scores_of(env)), None)
+        top = next(iter(published_scores(env)), None)
         best_known = None if top is None else top.score
         optimum = known.optima.get(env)
         chance = known.random.get(env)
@@ -119,7 +119,7 @@ def _studied(root: Path, runs: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _untouched(runs: Sequence[dict[str, Any]], known: Data) -> list[str]:
+def _untouched(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
     ours = {run.get("env") for run in runs}
     open_ones = [env for env in known.envs() if env not in ours]
     return [", ".join(f"`{env}`" for env in open_ones[:40])] if open_ones else []

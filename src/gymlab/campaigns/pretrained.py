@@ -1,4 +1,4 @@
-"""Trained policies to use at once: `<name>/` with policy.safetensors, recipe.yaml and about.json. No pickle.
+"""Pretrained policies: `<name>/` with policy.safetensors, recipe.yaml and about.json. No pickle.
 
 Looked up in ./pretrained, then in the package. This module owns the format.
 """
@@ -27,12 +27,12 @@ RECIPE = "recipe.yaml"
 ABOUT = "about.json"
 MOST_BYTES = 200_000
 FORMAT = 1
-OWN = Path("pretrained")
+OWN_FOLDER = Path("pretrained")
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A policy on the shelf."""
+    """A policy in its folder."""
 
     path: Path
     about: dict[str, Any]
@@ -60,10 +60,10 @@ class Pretrained:
             raise RunError(f"the policy {self.path.name} is damaged: {error}") from error
 
 
-def shelf() -> list[Pretrained]:
-    """All there are, by name; one in ./pretrained hides the package's of the same name."""
+def pretrained_policies() -> list[Pretrained]:
+    """All of them, by name; one in ./pretrained replaces the package's of the same name."""
     found: dict[str, Pretrained] = {}
-    for folder in (Path(str(package_files("gymlab.campaigns").joinpath("pretrained_policies"))), OWN):
+    for folder in (Path(str(package_files("gymlab.campaigns").joinpath("pretrained_policies"))), OWN_FOLDER):
         for path in sorted(folder.glob(f"*/{ABOUT}")) if folder.is_dir() else []:
             about = files.read_json(path)
             if (
@@ -80,7 +80,7 @@ def find(text: str) -> Pretrained:
     """The policy of an env or of a recipe; of several the one with the highest score."""
     from gymlab.envs.registry import resolve_id
 
-    every = shelf()
+    every = pretrained_policies()
     exact = [item for item in every if item.name == text]
     if exact:
         return exact[0]
@@ -90,19 +90,17 @@ def find(text: str) -> Pretrained:
     fits = [item for item in every if item.env in names]
     if not fits:
         known = [*(item.env for item in every), *(item.name for item in every)]
-        told = suggestion(text, known) if known else "there is none (gymlab pretrained make RUN)"
-        raise UserError(f"no pretrained policy for '{text}': {told}")
+        hint = suggestion(text, known) if known else "there is none (gymlab pretrained make RUN)"
+        raise UserError(f"no pretrained policy for '{text}': {hint}")
     return max(fits, key=lambda item: float(item.about["scores"]["greedy"]["mean"]))
 
 
 def pack(paths: RunPaths, record: RunRecord, into: Path) -> Pretrained:
-    """Put the policy that a record is about on a shelf; UserError where it is too large for one."""
+    """Copy the policy of a record into a folder; UserError where it is too large."""
     loaded = load_checkpoint(paths, record.checkpoint, with_state=False)
     raw = tensors.encode(loaded.policy)
     if len(raw) > MOST_BYTES:
-        raise UserError(
-            f"{paths.run_id}: its policy takes {len(raw)} bytes, more than the {MOST_BYTES} meant for a shelf"
-        )
+        raise UserError(f"{paths.run_id}: its policy takes {len(raw)} bytes, and a pretrained one at most {MOST_BYTES}")
     recipe = read_run_recipe(paths.inside(paths.recipe))
     slug = re.sub(r"[^A-Za-z0-9.-]+", "-", record.recipe)
     about = {
@@ -126,5 +124,5 @@ def pack(paths: RunPaths, record: RunRecord, into: Path) -> Pretrained:
     folder.mkdir(parents=True, exist_ok=True)
     files.write_bytes(folder / POLICY, raw)
     files.write_text(folder / RECIPE, paths.recipe.read_text(encoding="utf-8"))
-    files.write_json(folder / ABOUT, about)  # last: without it nobody takes the folder for a policy
+    files.write_json(folder / ABOUT, about)  # last: without it the folder is ignored
     return Pretrained(folder, about)

@@ -37,6 +37,7 @@ class RunSpec:
     wandb: str | None = None  # the project
     tensorboard: bool = False
     arguments: tuple[str, ...] = ()  # gymlab's arguments that train it, for executors that start commands
+    budget_env_steps: int | None = None  # for executors that read the progress from the run's folder
 
     @property
     def paths(self) -> RunPaths:

@@ -125,13 +125,13 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
     from gymlab.campaigns.autotune.search import RUN_OVERRIDES
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.benchmark_table.seeded_recipe import seed_recipe
-    from gymlab.campaigns.executors.processes import Job, phase_of
+    from gymlab.campaigns.scored_runs import ScoredRun
     from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError
     from gymlab.runs.paths import run_paths
 
     say(f"confirming on {len(state.fresh)} fresh seeds a side: {' '.join(state.chosen or ())}")
-    sides: list[tuple[str, list[Job]]] = []
+    sides: list[tuple[str, list[ScoredRun]]] = []
     for label, more in (("recipe", ()), ("tuned", state.chosen or ())):
         every = seed_recipe(
             state.reference,
@@ -140,11 +140,13 @@ def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
             budget=state.budget,
             full_budget=True,
         )
-        sides.append((label, [Job(run_paths(root, trial.run_id), trial, 100, state.name) for trial in every]))
-    todo = [job for pair in zip(*(jobs for _, jobs in sides), strict=True) for job in pair if phase_of(job) is not None]
+        sides.append((label, [ScoredRun(run_paths(root, trial.run_id), trial, 100, state.name) for trial in every]))
+    todo = [
+        job for pair in zip(*(jobs for _, jobs in sides), strict=True) for job in pair if job.next_phase() is not None
+    ]
     failed = [o for o in run_jobs(todo, state.workers, root, "the same command") if not o.record]
     if failed:
-        raise RunError(f"no result of {failed[0].job.title}: {failed[0].error[-300:]}")
+        raise RunError(f"no result of {failed[0].run.title}: {failed[0].error[-300:]}")
     both = [
         comparison.Side(label, tuple(r for job in jobs if (r := known_record(job.paths, 100)))) for label, jobs in sides
     ]

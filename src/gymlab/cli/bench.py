@@ -12,7 +12,7 @@ from gymlab.cli.options import JsonOnStdout, OverridesArgument, print_json
 from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.bench.peer import Work
+    from gymlab.campaigns.bench.peer import PeerWork
 
 PEER_HELP = "A Python that has stable-baselines3: it trains the same in turns."
 
@@ -59,12 +59,13 @@ def bench(
 
 
 def _in_turns(
-    words: list[str], work: Work | None, python: Path | None, repeats: int, tell: Callable[[str], None]
+    words: list[str], work: PeerWork | None, python: Path | None, repeats: int, tell: Callable[[str], None]
 ) -> dict[str, list[dict[str, float]]]:
     """Each system once per turn, so that a slow minute of the machine is shared; the first turn does not count."""
     import tempfile
 
-    from gymlab.campaigns.bench import ours, peer
+    from gymlab.campaigns.bench.measure import measure_training
+    from gymlab.campaigns.bench.peer import measure_peer
 
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in (["gymlab", "SB3"] if work else ["gymlab"])}
     with tempfile.TemporaryDirectory() as cache:
@@ -72,11 +73,11 @@ def _in_turns(
             for name, found in measured.items():
                 tell(f"turn {turn} of {repeats}: {name}" if turn else f"warming up: {name}")
                 if name == "gymlab":
-                    result = ours.train(words, Path(cache))
+                    result = measure_training(words, Path(cache))
                 else:
                     assert work is not None
                     assert python is not None
-                    result = peer.measure(python, work)
+                    result = measure_peer(python, work)
                 if turn:
                     found.append(result)
     return measured

@@ -38,7 +38,6 @@ def compare(
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.compare_arguments import CompareOptions, parse_side
     from gymlab.campaigns.eta import known_speeds, time_left
-    from gymlab.campaigns.executors.processes import phase_of
     from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError, UserError
     from gymlab.recipes.project_settings import runs_folder
@@ -49,12 +48,12 @@ def compare(
         raise UserError(f"--seeds: {error}") from None
     root = runs_folder()
     side_jobs = (parse_side(a, root, options), parse_side(b, root, options, base=a))
-    needed = {job.paths.run_id: job for part in side_jobs for job in part.jobs if phase_of(job) is not None}
-    running = [job.title for job in needed.values() if job.trial is None and phase_of(job) == "wait"]
+    needed = {job.paths.run_id: job for part in side_jobs for job in part.jobs if job.next_phase() is not None}
+    running = [job.title for job in needed.values() if job.trial is None and job.next_phase() == "wait"]
     if running:
         raise UserError(f"{running[0]} is still running: gymlab wait {running[0]}")
     todo = list(needed.values())
-    trained = [job for job in todo if phase_of(job) != "score"]
+    trained = [job for job in todo if job.next_phase() != "score"]
     if todo:
         guess = f", {time_left(trained, known_speeds(root)).format(min(jobs, len(trained)))}" if trained else ""
         typer.echo(f"{len(trained)} runs to train and {len(todo)} to score{guess}", err=True)
@@ -63,7 +62,7 @@ def compare(
             typer.echo(job.title)
         typer.echo("next: the same without --dry")
         return
-    failed = [outcome.job.title for outcome in run_jobs(todo, jobs, root, "the same command") if not outcome.record]
+    failed = [outcome.run.title for outcome in run_jobs(todo, jobs, root, "the same command") if not outcome.record]
     if failed:
         raise RunError(f"no result of {', '.join(failed)}: nothing is compared")
     sides = [

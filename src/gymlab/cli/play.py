@@ -96,11 +96,13 @@ class _PolicySource(NamedTuple):
 
 
 def _find_pretrained(what: str) -> tuple[_PolicySource, Recipe]:
-    from gymlab.campaigns.pretrained import find, shelf
+    from gymlab.campaigns.pretrained import find, pretrained_policies
     from gymlab.core.errors import UserError
 
     if what == "@last":
-        raise UserError(f"--pretrained: of which env? There are {', '.join(item.name for item in shelf())}")
+        raise UserError(
+            f"--pretrained: of which env? There are {', '.join(item.name for item in pretrained_policies())}"
+        )
     item = find(what)
     return _PolicySource(f"{item.name} (pretrained)", item.tensors), item.recipe()
 

@@ -18,10 +18,10 @@ def list_policies(as_json: Json = False) -> None:
 
     Example: gymlab pretrained list
     """
-    from gymlab.campaigns.pretrained import shelf
+    from gymlab.campaigns.pretrained import pretrained_policies
     from gymlab.reports.sections import columns, printable
 
-    every = shelf()
+    every = pretrained_policies()
     if as_json:
         print_json([item.about for item in every])
         return
@@ -41,7 +41,7 @@ _MODES = ("greedy", "sampled")
 @app.command()
 def make(
     run: RunArgument,
-    into: Annotated[Path, typer.Option("--into", help="The shelf.")] = Path("pretrained"),
+    into: Annotated[Path, typer.Option("--into", help="The folder it is put in.")] = Path("pretrained"),
     as_json: Json = False,
 ) -> None:
     """Pack a run's best policy with its recipe and its scores; it is scored first where that was not done yet.
@@ -49,8 +49,8 @@ def make(
     Example: gymlab pretrained make @best:CartPole-v1
     """
     from gymlab.campaigns.benchmark_table.record import known_record
-    from gymlab.campaigns.executors.processes import Job
     from gymlab.campaigns.pretrained import pack
+    from gymlab.campaigns.scored_runs import ScoredRun
     from gymlab.cli.progress import run_jobs
     from gymlab.core.errors import RunError
     from gymlab.recipes.project_settings import runs_folder
@@ -59,7 +59,7 @@ def make(
     paths = select_run(run, runs_folder())
     record = known_record(paths, 100)
     if record is None:
-        (outcome,) = run_jobs([Job(paths, None, 100)], 1, runs_folder(), "the same command")
+        (outcome,) = run_jobs([ScoredRun(paths, None, 100)], 1, runs_folder(), "the same command")
         record = outcome.record
     if record is None:
         raise RunError(f"{paths.run_id} could not be scored: gymlab eval {paths.run_id}")

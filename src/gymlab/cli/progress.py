@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from gymlab.campaigns.executors.processes import Job, Outcome, Phase
+    from gymlab.campaigns.scored_runs import Phase, ScoredRun, ScoredRunOutcome
 
 _EVERY_SECONDS = {True: 1.0, False: 60.0}  # in a terminal, and in a file
 _WORDS = {"train": "trains", "resume": "goes on", "wait": "trains elsewhere: waiting", "score": "is scored"}
@@ -21,7 +21,7 @@ class Progress:
     """Tells on stderr; in a terminal the last line is kept up to date."""
 
     def __init__(
-        self, total: int, width: int, speeds: Mapping[str, float], keep: Callable[[Outcome], None] | None
+        self, total: int, width: int, speeds: Mapping[str, float], keep: Callable[[ScoredRunOutcome], None] | None
     ) -> None:
         self._total = total
         self._width = width
@@ -32,24 +32,24 @@ class Progress:
         self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
-    def began(self, job: Job, phase: Phase) -> None:
+    def began(self, job: ScoredRun, phase: Phase) -> None:
         self._say(f"{job.title}: {_WORDS[phase]}")
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: ScoredRunOutcome) -> None:
         self._done += 1
         record = outcome.record
         if self._keep is not None:
             self._keep(outcome)
         if record is None:
-            self._say(f"{outcome.job.title}: FAILED: {outcome.error or 'no result'}")
+            self._say(f"{outcome.run.title}: FAILED: {outcome.error or 'no result'}")
             return
         exact = "" if record.exact is None else f", exact {record.exact:.4g}"
         self._say(
-            f"{outcome.job.title}: greedy {record.greedy.mean:.4g}, sampled {record.sampled.mean:.4g}{exact} "
+            f"{outcome.run.title}: greedy {record.greedy.mean:.4g}, sampled {record.sampled.mean:.4g}{exact} "
             f"({record.env_steps} env_steps, {record.seconds:.0f} s)"
         )
 
-    def ticked(self, active: Sequence[Job], waiting: Sequence[Job]) -> None:
+    def ticked(self, active: Sequence[ScoredRun], waiting: Sequence[ScoredRun]) -> None:
         from gymlab.campaigns.eta import steps_done, time_left
         from gymlab.core.format import format_duration
 
@@ -86,16 +86,20 @@ class Progress:
 
 
 def run_jobs(
-    jobs: Sequence[Job], width: int, runs_root: Path, again: str, keep: Callable[[Outcome], None] | None = None
-) -> list[Outcome]:
+    jobs: Sequence[ScoredRun],
+    width: int,
+    runs_root: Path,
+    again: str,
+    keep: Callable[[ScoredRunOutcome], None] | None = None,
+) -> list[ScoredRunOutcome]:
     """Do them all, told as it goes; `keep` gets each when it ends. A signal ends in order: `again` then goes on."""
     from gymlab.campaigns.eta import known_speeds
-    from gymlab.campaigns.executors.processes import Interrupted, perform
+    from gymlab.campaigns.scored_runs import ScoredRunsInterrupted, train_and_score
 
     progress = Progress(len(jobs), width, known_speeds(runs_root), keep)
     try:
-        return perform(jobs, width=width, watch=progress)
-    except Interrupted as ended:
+        return train_and_score(jobs, width=width, watch=progress)
+    except ScoredRunsInterrupted as ended:
         progress.close()
         typer.echo(f"interrupted, nothing is lost: {again} goes on", err=True)
         raise typer.Exit(ended.exit_code) from ended

@@ -20,19 +20,19 @@ def refs(
 
     Example: gymlab refs LunarLander-v3
     """
-    from gymlab.campaigns.references import data, scores_of
+    from gymlab.campaigns.reference_scores import published_scores, references
     from gymlab.core.errors import UserError, suggestion
     from gymlab.envs.registry import resolve_id
     from gymlab.recipes.project_settings import runs_folder
 
-    known = data()
+    known = references()
     note = ""
     if env not in known.envs():
         found = resolve_id(env)
         env = found.id
         note = found.note
-    every = scores_of(env)
-    listed = scores_of(env, algorithm)
+    every = published_scores(env)
+    listed = published_scores(env, algorithm)
     if algorithm is not None and every and not listed:
         names = {ref.algorithm for ref in every}
         raise UserError(f"--algorithm {algorithm}: nobody published it on {env}: {suggestion(algorithm, names)}")

@@ -12,7 +12,7 @@ from gymlab.cli.options import Dry, Jobs, Json, print_json
 if TYPE_CHECKING:
     from gymlab.campaigns.benchmark_table.plan import BenchmarkRow
     from gymlab.campaigns.benchmark_table.table import BenchmarkResult
-    from gymlab.campaigns.executors.processes import Job, Outcome
+    from gymlab.campaigns.scored_runs import ScoredRun, ScoredRunOutcome
 
 app = typer.Typer(no_args_is_help=True, help="Many seeds of every recipe, scored on fresh episodes: the proof.")
 
@@ -52,11 +52,11 @@ def run(
     typer.echo(said, err=True)
     owners = {job.paths.run_id: result.row for result, found in todo for job in found}
 
-    def keep(outcome: Outcome) -> None:
+    def keep(outcome: ScoredRunOutcome) -> None:
         if outcome.record is not None:
             write_record(record_path(folder, owners[outcome.record.run_id], outcome.record.seed), outcome.record)
 
-    done: list[Outcome] = []
+    done: list[ScoredRunOutcome] = []
     if everything and not dry:
         done = run_jobs(everything, jobs, runs_folder(), f"`gymlab results run --folder {folder}`", keep)
     results = [read_result(folder, row) for row in _rows(folder, recipes, None)]
@@ -114,10 +114,10 @@ def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Ben
     return tuple(row.model_copy(update={"seeds": some}) for row, some in kept if some)
 
 
-def _todo(folder: Path, rows: tuple[BenchmarkRow, ...]) -> list[tuple[BenchmarkResult, list[Job]]]:
+def _todo(folder: Path, rows: tuple[BenchmarkRow, ...]) -> list[tuple[BenchmarkResult, list[ScoredRun]]]:
     """The results with the runs they still need; a recipe that cannot be used here is told and left out."""
     from gymlab.campaigns.benchmark_table.table import read_result, seed_row
-    from gymlab.campaigns.executors.processes import Job
+    from gymlab.campaigns.scored_runs import ScoredRun
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.paths import run_paths
 
@@ -129,7 +129,7 @@ def _todo(folder: Path, rows: tuple[BenchmarkRow, ...]) -> list[tuple[BenchmarkR
             continue
         seeds = {*result.missing, *result.stale}
         needed = [each for each in seed_row(row) if each.seed in seeds] if seeds else []
-        jobs = [Job(run_paths(runs_folder(), each.run_id), each, row.episodes or 100) for each in needed]
+        jobs = [ScoredRun(run_paths(runs_folder(), each.run_id), each, row.episodes or 100) for each in needed]
         found.append((result, jobs))
     return found
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from gymlab.campaigns.smoke.runner import Crew, Verdict
+    from gymlab.campaigns.smoke.smoke_test import RecipeCheck, SmokeTest
 
 _COLUMNS = ("trained", "evaluated", "saved", "resumed", "played")
 _WIDTH = 13
@@ -45,7 +45,7 @@ def smoke(
     from rich.console import Console
 
     from gymlab.campaigns.smoke.choose import choose
-    from gymlab.campaigns.smoke.runner import Crew
+    from gymlab.campaigns.smoke.smoke_test import SmokeTest
     from gymlab.core.errors import UserError
     from gymlab.runs.platform import usable_cores
 
@@ -53,12 +53,12 @@ def smoke(
     if not chosen:
         raise UserError("no recipe is both of these names and of these families")
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
-    with run_guard("before all were done"), Crew(chosen, jobs or min(4, usable_cores()), timeout) as crew:
-        _watch(crew, console, max(len(found.reference) for found in chosen))
+    with run_guard("before all were done"), SmokeTest(chosen, jobs or min(4, usable_cores()), timeout) as test:
+        _watch(test, console, max(len(found.reference) for found in chosen))
     statuses = {"passed": "ok", "failed": "failed", "skipped": "skipped"}
-    count = {name: sum(v.status == status for v in crew.verdicts) for name, status in statuses.items()}
+    count = {name: sum(v.status == status for v in test.checks) for name, status in statuses.items()}
     if json:
-        print_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in crew.verdicts]})
+        print_json({"ok": not count["failed"], **count, "recipes": [asdict(v) for v in test.checks]})
     else:
         console.print(", ".join(f"{number} {status}" for status, number in count.items()))
         console.print(
@@ -69,41 +69,41 @@ def smoke(
     raise typer.Exit(1 if count["failed"] else 0)
 
 
-def _watch(crew: Crew, console: Console, width: int) -> None:
+def _watch(test: SmokeTest, console: Console, width: int) -> None:
     """Print a line for each recipe that is over; on a terminal those under way are shown below."""
     from rich.live import Live
 
     console.print(_row("recipe", _COLUMNS, "seconds", width))
     with Live(console=console, refresh_per_second=8, transient=True) as live:
-        for verdict in crew.follow():
-            running = [_shown(v, width) for v in crew.verdicts if v.status == "running"]
-            left = sum(not v.over for v in crew.verdicts)
-            live.update("\n".join([*running, f"{len(crew.verdicts) - left} of {len(crew.verdicts)}"]))
-            if verdict is not None and verdict.over:
-                for line in _lines(verdict, width):
-                    live.console.print(line, style=_STYLES.get(verdict.status))
+        for check in test.run():
+            running = [_shown(v, width) for v in test.checks if v.status == "running"]
+            left = sum(not v.over for v in test.checks)
+            live.update("\n".join([*running, f"{len(test.checks) - left} of {len(test.checks)}"]))
+            if check is not None and check.over:
+                for line in _lines(check, width):
+                    live.console.print(line, style=_STYLES.get(check.status))
 
 
 _STYLES = {"failed": "red", "skipped": "yellow"}
 
 
-def _lines(verdict: Verdict, width: int) -> Iterator[str]:
-    yield _shown(verdict, width)
-    if verdict.status == "failed":
-        first, *more = verdict.reason.splitlines()
-        yield f"  {verdict.stage or 'after all stages'}: {first}"
+def _lines(check: RecipeCheck, width: int) -> Iterator[str]:
+    yield _shown(check, width)
+    if check.status == "failed":
+        first, *more = check.reason.splitlines()
+        yield f"  {check.stage or 'after all stages'}: {first}"
         yield from (f"  {line}" for line in more[-8:])
-        yield f"  reproduce: {verdict.reproduce}"
-    elif verdict.status == "skipped":
-        yield f"  {verdict.reason}"
+        yield f"  reproduce: {check.reproduce}"
+    elif check.status == "skipped":
+        yield f"  {check.reason}"
 
 
-def _shown(verdict: Verdict, width: int) -> str:
-    blank: Any = {"skipped": "skipped", "failed": "-"}.get(verdict.status, "...")
-    cells = [verdict.stages.get(stage, blank) for stage in _COLUMNS]
-    if verdict.status == "failed" and verdict.stage:
-        cells[_COLUMNS.index(verdict.stage)] = "FAILED"
-    return _row(verdict.recipe, cells, f"{verdict.seconds:.1f}" if verdict.over else "", width)
+def _shown(check: RecipeCheck, width: int) -> str:
+    blank: Any = {"skipped": "skipped", "failed": "-"}.get(check.status, "...")
+    cells = [check.stages.get(stage, blank) for stage in _COLUMNS]
+    if check.status == "failed" and check.stage:
+        cells[_COLUMNS.index(check.stage)] = "FAILED"
+    return _row(check.recipe, cells, f"{check.seconds:.1f}" if check.over else "", width)
 
 
 def _row(name: str, cells: Any, seconds: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""The same work for Stable-Baselines3: a recipe's PPO in the peer's words, measured in the peer's own venv."""
+"""Peer benchmark: a recipe's PPO as Stable-Baselines3 arguments, measured in the peer's own venv."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.algorithms.ppo import PPOSettings
-from gymlab.campaigns.bench.ours import Measured
-from gymlab.campaigns.bench.process import follow
+from gymlab.campaigns.bench.measure import Measured, measure_process
 from gymlab.core.errors import UserError
 from gymlab.core.schedules import Schedule
 from gymlab.recipes.schema import Recipe
@@ -32,8 +31,8 @@ _SCHEDULED = ("learning_rate", "clip_range")  # what the peer takes as a functio
 
 
 @dataclass(frozen=True)
-class Work:
-    """What `peer_script.py` is given. A setting is a number or `{"linear": start}`."""
+class PeerWork:
+    """The argument of `peer_script.py`. A setting is a number or `{"linear": start}`."""
 
     env: str
     n_envs: int
@@ -45,12 +44,12 @@ class Work:
     processes: bool = False
 
 
-def same_work(recipe: Recipe, steps: int) -> Work:
-    """A recipe's training in the peer's words. UserError where the peer cannot do the same."""
+def same_work(recipe: Recipe, steps: int) -> PeerWork:
+    """A recipe's training as the peer's arguments. UserError where the peer cannot do the same."""
     missing = _missing(recipe)
     if missing:
         raise UserError(
-            f"{recipe.name} cannot be given to the peer as it is: {', '.join(missing)}. "
+            f"{recipe.name} cannot be trained by the peer as it is: {', '.join(missing)}. "
             "Leave --peer out, or compare CartPole-v1:ppo or LunarLander-v3:ppo."
         )
     chosen = recipe.algorithm.settings
@@ -62,11 +61,11 @@ def same_work(recipe: Recipe, steps: int) -> Work:
         "net_arch": {"pi": hidden, "vf": list(recipe.policy.value_hidden or hidden)},
         "activation_fn": recipe.policy.activation,
     }
-    return Work(str(recipe.env.id), recipe.n_envs, steps, settings, network)
+    return PeerWork(str(recipe.env.id), recipe.n_envs, steps, settings, network)
 
 
 def _missing(recipe: Recipe) -> list[str]:
-    """What of a recipe the script has no words for."""
+    """Parts of a recipe that the script cannot pass on."""
     chosen = recipe.algorithm
     normalize = recipe.normalize
     found = {
@@ -93,9 +92,9 @@ def _value(name: str, setting: Any) -> Any:
     return {"linear": setting.start}
 
 
-def measure(python: Path, work: Work) -> Measured:
-    """One training of the peer's, in a process of its own."""
+def measure_peer(python: Path, work: PeerWork) -> Measured:
+    """Measure one training of the peer's."""
     command = [str(python), str(SCRIPT), json.dumps(asdict(work))]
-    followed = follow(command, Path.cwd(), {**os.environ, "JAX_PLATFORMS": "cpu"})
-    found: Measured = json.loads(followed.lines[-1][1])
-    return {**found, "whole_process_seconds": followed.seconds, "peak_mb": followed.peak_mb}
+    process = measure_process(command, Path.cwd(), {**os.environ, "JAX_PLATFORMS": "cpu"})
+    found: Measured = json.loads(process.lines[-1][1])
+    return {**found, "whole_process_seconds": process.seconds, "peak_mb": process.peak_mb}

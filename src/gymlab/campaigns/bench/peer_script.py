@@ -1,6 +1,6 @@
 """A peer's PPO on a given work, run by the peer's own Python: peer_script.py WORK. Prints one JSON line.
 
-It stands alone: gymlab is not installed there. WORK is JSON, see `gymlab.campaigns.bench.peer.Work`.
+It stands alone: gymlab is not installed there. WORK is JSON, see `gymlab.campaigns.bench.peer.PeerWork`.
 """
 
 import json
@@ -53,7 +53,7 @@ def main() -> None:
             settings["clip_range"] = 0.2  # it takes no schedule
     from stable_baselines3.common.callbacks import BaseCallback
 
-    class Clock(BaseCallback):
+    class RolloutClock(BaseCallback):
         """When the second rollout began: everything before it is start-up."""
 
         first: Any = None
@@ -67,7 +67,7 @@ def main() -> None:
 
     policy = "CnnPolicy" if WORK["pictures"] else "MlpPolicy"
     model = PPO(policy, environments(), seed=0, device="cpu", policy_kwargs=network or None, **settings)
-    clock = Clock()
+    clock = RolloutClock()
     model.learn(WORK["steps"], callback=clock)
     then, steps = clock.first
     print(json.dumps({"steps_per_second": (model.num_timesteps - steps) / (time.perf_counter() - then)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gymlab.campaigns.bench.ours import Measured
+from gymlab.campaigns.bench.measure import Measured
 
 COLUMNS = {
     "steps_per_second": ("env steps/s", ",.0f"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from gymlab.campaigns.benchmark_table.record import RunRecord
 from gymlab.campaigns.benchmark_table.table import HEAD, BenchmarkResult, format_cells
-from gymlab.campaigns.references import Reference, data, scores_of
+from gymlab.campaigns.reference_scores import Reference, published_scores, references
 from gymlab.core.format import format_count
 from gymlab.core.statistics import iqm
 from gymlab.reports.plots_png import COLOURS, as_png, figure_class
@@ -65,7 +65,7 @@ def format_page(results: Sequence[BenchmarkResult]) -> str:
         rows.append((*cells, "; ".join(map(str, row_references(result)[:3])) or "-"))
     parts = [_ABOUT, "\n".join(table((*HEAD, "others"), rows))]
     parts += [_section(result) for result in results if result.records]
-    used = {ref.system: data().sources[ref.system] for result in results for ref in row_references(result)}
+    used = {ref.system: references().sources[ref.system] for result in results for ref in row_references(result)}
     parts += ["## Sources", "\n".join(f"- **{name}**: {text}." for name, text in sorted(used.items()))]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -74,8 +74,8 @@ def row_references(result: BenchmarkResult) -> list[Reference]:
     """Scores that other systems published on the same env; by default with the same algorithm."""
     env = result.row.recipe.partition(":")[0]
     if result.row.references is not None:
-        return [ref for ref in scores_of(env) if f"{ref.system} {ref.algorithm}" in result.row.references]
-    return scores_of(env, _algorithm(result))
+        return [ref for ref in published_scores(env) if f"{ref.system} {ref.algorithm}" in result.row.references]
+    return published_scores(env, _algorithm(result))
 
 
 def _algorithm(result: BenchmarkResult) -> str:

@@ -1,231 +1,230 @@
-"""Trains and scores trials as processes of their own, side by side: what a user would type.
+"""Process executor: commands as processes of their own, side by side, e.g. `gymlab train` as a user would type it.
 
-Nothing is lost when this process ends: a trial is a normal run, found again by its name, gone on with or waited for.
-None is kept to a core of its own: JAX rounds by the number of cores it sees, and the command that a result names would
-give another run.
+A training survives this process: its run is found again by its name, and resumed or waited for. Processes are not
+pinned to cores: JAX rounds by the number of cores it sees, and the command that a result names would give another run.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import queue
 import signal
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import IO, Any, Literal, NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, Self
 
-from gymlab.campaigns.benchmark_table.record import NAME, RunRecord, known_record, make_record, write_record
-from gymlab.campaigns.benchmark_table.seeded_recipe import SeededRecipe, fresh_seed
-from gymlab.runs import platform
-from gymlab.runs.manifest import read_manifest
-from gymlab.runs.paths import RunPaths
+from gymlab.campaigns.executors.protocol import (
+    RunCommandBegan,
+    RunFailed,
+    RunFinished,
+    RunNotBegun,
+    RunOutput,
+    RunProgressed,
+    RunReport,
+)
+from gymlab.campaigns.run_spec import RunSpec, RunState, read_run_state
+from gymlab.process.child import Child, gymlab_command
 from gymlab.runs.status import read_status
 
-Phase = Literal["train", "resume", "wait", "score"]
-_POLL_SECONDS = 0.2
-_TOLD_CHARACTERS = 2000
+POLL_SECONDS = 0.2
+PROGRESS_SECONDS = 1.0  # between two reports of progress
+_MESSAGE_CHARACTERS = 2000
+_STOPPED = (130, 143, -signal.SIGTERM)  # exit codes after a SIGTERM of ours
 
 
-class Job(NamedTuple):
-    """A run to bring to its end and to score; without a trial it is one of the user's, only scored."""
+class Command(NamedTuple):
+    """A command that takes a run one step further."""
 
-    paths: RunPaths
-    trial: SeededRecipe | None
-    episodes: int
-    group: str = "results"
+    phase: str  # for reports: train, resume, wait, score ...
+    start: Callable[[], Child] | None  # None: nothing is started, the sequence is asked again at the next poll
+    streams: bool = False  # its stdout is a pipe, whose lines are reported
+    seconds: float | None = None  # it is killed after so many
+    disposable: bool = False  # a stop kills it: it saves nothing
+
+
+class CommandSequence(Protocol):
+    """Which commands a run needs, one after the other."""
+
+    def next(self, spec: RunSpec) -> Command | None:
+        """The next one, by the run's folder; None where nothing is left to do."""
+
+    def error(self, spec: RunSpec, command: Command, child: Child, *, timed_out: bool) -> str | None:
+        """Why an ended command failed; None where it did not."""
+
+
+class TrainCommands:
+    """Trains a run by `RunSpec.arguments`, resumes it where it stopped, and waits while another process trains it."""
+
+    def next(self, spec: RunSpec) -> Command | None:
+        match read_run_state(spec.paths):
+            case RunState.NOT_BEGUN:
+                return train_command(spec, "train")
+            case RunState.RUNNING:
+                return train_command(spec, "wait")
+            case RunState.FINISHED:
+                return None
+        return train_command(spec, "resume")
+
+    def error(self, spec: RunSpec, command: Command, child: Child, *, timed_out: bool) -> str | None:
+        del spec, command, timed_out
+        return child.output_text()[-_MESSAGE_CHARACTERS:].strip() if child.exit_code else None
+
+
+def train_command(spec: RunSpec, phase: Literal["train", "resume", "wait"]) -> Command:
+    """The command of one phase of a training."""
+    if phase == "wait":
+        return Command(phase, None)
+    resume = ("resume", str(spec.paths.root.resolve()), "-q")
+    return Command(phase, lambda: start_gymlab(*(spec.arguments if phase == "train" else resume)))
+
+
+def start_gymlab(*arguments: str) -> Child:
+    """A gymlab command without videos whose output is in a file. Ctrl-C at the terminal reaches it only through us."""
+    environ = {"GYMLAB_VIDEO": "off", **os.environ}
+    return Child(gymlab_command(*arguments), stdout="file", stderr="stdout", environ=environ, session="own")
+
+
+@dataclass
+class _ActiveRun:
+    """A run that occupies one of the executor's places."""
+
+    spec: RunSpec
+    command: Command | None = None
+    child: Child | None = None
+    output_ended: bool = True  # of a command that streams
+    deadline: float | None = None
+    timed_out: bool = False
+    terminated: int = 0  # how many stops it has received
+
+
+class ProcessExecutor:
+    """An `Executor`: `size` runs at a time, each by the commands of a sequence."""
+
+    def __init__(self, size: int, commands: CommandSequence | None = None) -> None:
+        self.size = size
+        self._commands = commands or TrainCommands()
+        self._waiting: deque[RunSpec] = deque()
+        self._active: list[_ActiveRun] = []
+        self._lines: queue.Queue[tuple[_ActiveRun, str | None]] = queue.Queue()
+        self._stops = 0
+        self._reported = 0.0
 
     @property
-    def title(self) -> str:
-        if self.trial is None:
-            return self.paths.run_id
-        return " ".join([self.trial.recipe.name, *self.trial.overrides, f"seed {self.trial.seed}"])
+    def description(self) -> str:
+        return f"{self.size} process{'es' * (self.size > 1)}"
 
+    def submit(self, spec: RunSpec) -> None:
+        self._waiting.append(spec)
 
-class Outcome(NamedTuple):
-    """A job done: a record, or why there is none."""
+    def stop(self, reason: str) -> None:
+        """SIGTERM to all processes, as often as it is called. May be called by a signal handler."""
+        del reason
+        self._stops += 1
 
-    job: Job
-    record: RunRecord | None
-    error: str = ""
+    def reports(self) -> Iterator[RunReport]:
+        while self._waiting or self._active:
+            if self._stops:
+                while self._waiting:
+                    yield RunNotBegun(self._waiting.popleft().number)
+                self._terminate()
+            while self._waiting and len(self._active) < self.size:
+                self._active.append(_ActiveRun(self._waiting.popleft()))
+            for run in list(self._active):
+                yield from self._advance(run)
+            yield from self._progress()
+            yield from self._output()
 
+    def _terminate(self) -> None:
+        for run in self._active:
+            if run.child is not None and run.terminated < self._stops:
+                run.terminated = self._stops
+                if run.command is not None and run.command.disposable:
+                    run.child.kill()
+                else:
+                    run.child.terminate()
 
-class Watch(Protocol):
-    """Who is told how it goes."""
-
-    def began(self, job: Job, phase: Phase) -> None: ...
-    def ended(self, outcome: Outcome) -> None: ...
-    def ticked(self, active: Sequence[Job], waiting: Sequence[Job]) -> None: ...
-
-
-@dataclass
-class _Slot:
-    """A place for one process at a time."""
-
-    job: Job | None = None
-    phase: Phase = "train"
-    process: subprocess.Popen[bytes] | None = None
-    output: IO[bytes] | None = None
-
-
-@dataclass
-class _Crew:
-    """All places and what is left to do."""
-
-    slots: list[_Slot]
-    waiting: list[Job]
-    watch: Watch
-    done: list[Outcome] = field(default_factory=list)
-    stopping: bool = False
-
-    def stop(self) -> None:
-        """No new process; those there are write a checkpoint and end."""
-        self.stopping = True
-        for slot in self.slots:
-            if slot.process is not None and slot.process.poll() is None:
-                slot.process.terminate()
-
-
-class Interrupted(Exception):
-    """A signal came; what was done until then is in `done`, and the same command goes on."""
-
-    def __init__(self, done: list[Outcome], number: int) -> None:
-        super().__init__("interrupted")
-        self.done = done
-        self.exit_code = 128 + number
-
-
-def perform(jobs: Sequence[Job], *, width: int, watch: Watch) -> list[Outcome]:
-    """Bring all jobs to their end, `width` at a time; one that fails does not stop the others."""
-    crew = _Crew([_Slot() for _ in range(min(width, max(len(jobs), 1)))], list(jobs), watch)
-    with _signals(crew) as received:
-        while crew.waiting or any(slot.job is not None for slot in crew.slots):
-            for slot in crew.slots:
-                _advance(crew, slot)
-            if crew.stopping and all(slot.job is None for slot in crew.slots):
-                break
-            watch.ticked([slot.job for slot in crew.slots if slot.job is not None], crew.waiting)
-            time.sleep(_POLL_SECONDS)
-    if received:
-        raise Interrupted(crew.done, received[0])
-    return crew.done
-
-
-def phase_of(job: Job) -> Phase | None:
-    """What a job needs next; None where its record is there."""
-    if not job.paths.exists:
-        return "train"
-    status = read_status(job.paths).get("status")
-    if status == "running":
-        return "wait"
-    if job.trial is not None and status != "finished":
-        return "resume"
-    return None if known_record(job.paths, job.episodes) is not None else "score"
-
-
-def _advance(crew: _Crew, slot: _Slot) -> None:
-    """One step of one place: look whether its process has ended, and give it the next thing to do."""
-    if slot.job is not None and slot.process is not None:
-        code = slot.process.poll()
-        if code is None:
+    def _advance(self, run: _ActiveRun) -> Iterator[RunReport]:
+        """Look whether a run's process has ended, and start its next command."""
+        number = run.spec.number
+        if run.child is not None:
+            if not self._ended(run):
+                return
+            failed = self._close_command(run)
+            if failed is not None:
+                self._active.remove(run)
+                yield failed
+                return
+        command = self._commands.next(run.spec)
+        if command is None or self._stops:
+            self._active.remove(run)
+            yield RunFinished(number, {"status": str(read_run_state(run.spec.paths)), "exit_code": 0})
             return
-        said = _said(slot)
-        slot.process = None
-        if code != 0 or (slot.phase == "score" and not _scored(slot.job, said)):
-            interrupted = crew.stopping and code in (130, 143, -signal.SIGTERM)
-            _end(crew, slot, None if interrupted else Outcome(slot.job, None, said[-_TOLD_CHARACTERS:].strip()))
+        if run.command is None or run.child is not None or run.command.phase != command.phase:
+            yield RunCommandBegan(number, command.phase)
+        run.command = command
+        run.child = None if command.start is None else command.start()
+        run.deadline = None if command.seconds is None else time.monotonic() + command.seconds
+        if run.child is not None and command.streams:
+            run.output_ended = False
+            run.child.listen(lambda line: self._lines.put((run, line)))
+
+    def _ended(self, run: _ActiveRun) -> bool:
+        assert run.child is not None
+        if run.deadline is not None and not run.timed_out and time.monotonic() > run.deadline:
+            run.timed_out = True
+            run.child.kill()
+        return run.child.poll() is not None and run.output_ended
+
+    def _close_command(self, run: _ActiveRun) -> RunReport | None:
+        """Take the result of a command that ended; a report where it is the run's last."""
+        assert run.child is not None
+        assert run.command is not None
+        error = self._commands.error(run.spec, run.command, run.child, timed_out=run.timed_out)
+        code = run.child.end()
+        if error is None:
+            return None
+        if self._stops and code in _STOPPED:
+            return RunFinished(run.spec.number, {"status": str(RunState.STOPPED), "exit_code": code})
+        return RunFailed(run.spec.number, error, begun=run.spec.paths.exists)
+
+    def _progress(self) -> Iterator[RunReport]:
+        if time.monotonic() - self._reported < PROGRESS_SECONDS:
             return
-    if slot.job is None:
-        if crew.stopping or not crew.waiting:
-            return
-        slot.job = crew.waiting.pop(0)
-    phase = phase_of(slot.job)
-    if phase is None:
-        _end(crew, slot, Outcome(slot.job, known_record(slot.job.paths, slot.job.episodes)))
-    elif crew.stopping:
-        _end(crew, slot, None)
-    elif phase == "wait":
-        if slot.phase != "wait":
-            crew.watch.began(slot.job, "wait")
-        slot.phase = "wait"
-    else:
-        slot.phase = phase
-        crew.watch.began(slot.job, phase)
-        _start(slot, slot.job, phase)
+        self._reported = time.monotonic()
+        for run in self._active:
+            spec = run.spec
+            clock = read_status(spec.paths).get("clock") if spec.paths.exists else None
+            steps = int(clock.get("env_steps") or 0) if isinstance(clock, dict) else 0
+            updates = int(clock.get("updates") or 0) if isinstance(clock, dict) else 0
+            share = min(steps / spec.budget_env_steps, 1.0) if spec.budget_env_steps else 0.0
+            yield RunProgressed(spec.number, steps, updates, share)
 
+    def _output(self) -> Iterator[RunReport]:
+        """The lines of commands that stream, until the next poll is due."""
+        due = time.monotonic() + POLL_SECONDS
+        while self._active and (left := due - time.monotonic()) > 0:
+            try:
+                run, line = self._lines.get(timeout=left)
+            except queue.Empty:
+                return
+            if line is None:
+                run.output_ended = True
+                return
+            yield RunOutput(run.spec.number, line)
 
-def _end(crew: _Crew, slot: _Slot, outcome: Outcome | None) -> None:
-    slot.job = None
-    slot.phase = "train"
-    if outcome is not None:
-        crew.done.append(outcome)
-        crew.watch.ended(outcome)
+    def __enter__(self) -> Self:
+        return self
 
-
-def _start(slot: _Slot, job: Job, phase: Phase) -> None:
-    slot.output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is read
-    environment = {"GYMLAB_VIDEO": "off", **os.environ}
-    # -P: what lies in the current folder must not shadow what gymlab imports; it finds user modules by itself.
-    # A session of its own: a key pressed at the terminal is for us, and we pass on what it means.
-    slot.process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gymlab", *_words(job, phase)],
-        stdin=subprocess.DEVNULL,
-        stdout=slot.output,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        start_new_session=True,
-    )
-
-
-def _words(job: Job, phase: Phase) -> list[str]:
-    run = str(job.paths.root.resolve())
-    if phase == "score":
-        seed = fresh_seed(int(read_manifest(job.paths).get("seed", 0)))
-        return ["eval", f"{run}/best", "--episodes", str(job.episodes), "--seed", str(seed), "--json"]
-    if phase == "resume":
-        return ["resume", run, "-q"]
-    assert job.trial is not None
-    return ["train", *job.trial.train_arguments(), "--run-id", job.paths.run_id, "--group", job.group, "-q"]
-
-
-def _scored(job: Job, said: str) -> bool:
-    try:
-        found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
-        write_record(job.paths.root / NAME, make_record(job.paths, job.trial, found))
-    except (ValueError, KeyError, IndexError, TypeError):
-        return False
-    return True
-
-
-def _said(slot: _Slot) -> str:
-    assert slot.output is not None
-    slot.output.seek(0)
-    text = slot.output.read().decode(errors="replace")
-    slot.output.close()
-    return text
-
-
-@contextmanager
-def _signals(crew: _Crew) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM are passed on to the trainings, which end cleanly."""
-    received: list[int] = []
-
-    def handle(number: int, _frame: Any) -> None:
-        received.append(number)
-        crew.stop()
-
-    ours = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, platform.TERMINATE) if ours}
-    try:
-        yield received
-    except BaseException:
-        crew.stop()
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def __exit__(self, *_: object) -> None:
+        """Where `reports` was left early: trainings are asked to end with a checkpoint, all else is killed."""
+        for run in self._active:
+            if run.child is None or run.command is None:
+                continue
+            if run.command.disposable:
+                run.child.end()
+            else:
+                run.child.terminate()
+                run.child.release()
+        self._active.clear()

@@ -10,7 +10,7 @@
 - `Pool`: warm worker processes, one run each at a time. Numbers are those of a run by itself.
 - `VmappedExecutor`: all submitted runs in one vmapped program; what is submitted meanwhile is the next program.
 - `ProcessExecutor`: `gymlab train ...` as processes of their own, which survive this one. Its `CommandSequence` says
-  which command a run needs next, e.g. to score it after training.
+  which command a run needs next: `campaigns.scored_runs` scores each after training, `campaigns.smoke` checks a recipe.
 
 A campaign does not ask which one it has, except for `size`: how many runs to keep submitted. It never keeps state of
 its own about a run: `run_spec.read_run_state` reads it from the run's folder, so that a campaign can be killed and
@@ -109,6 +109,20 @@ class RunNotBegun(RunReport):
     """It was stopped before its run was made."""
 
 
+@dataclass(frozen=True)
+class RunCommandBegan(RunReport):
+    """A command was started for a run, by an executor that starts commands."""
+
+    phase: str = ""  # train, resume, wait, score ...
+
+
+@dataclass(frozen=True)
+class RunOutput(RunReport):
+    """A line that a command has printed."""
+
+    line: str = ""
+
+
 RunEnd = RunFinished | RunFailed | RunNotBegun  # the last report of a run is one of these
 _TYPES: tuple[type[RunReport], ...] = (
     RunBegan,
@@ -118,6 +132,8 @@ _TYPES: tuple[type[RunReport], ...] = (
     RunFinished,
     RunFailed,
     RunNotBegun,
+    RunCommandBegan,
+    RunOutput,
 )
 _TYPE_OF = {kind.__name__.removeprefix("Run"): kind for kind in _TYPES}
 

@@ -1,7 +1,7 @@
-"""What one recipe must do: two updates, an evaluation, save, load and resume to the byte, twenty steps of play.
+"""Check of one recipe: two updates, an evaluation, save, load and resume to the byte, twenty steps of play.
 
-Started by `smoke.runner` as `python -m gymlab.campaigns.smoke.check_recipe`, so that an env that crashes takes nothing
-else with it.
+Started by `smoke.smoke_test` as `python -m gymlab.campaigns.smoke.check_recipe`, so that an env that crashes does
+not end the other checks.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ EPOCHS = 2  # over a rollout, at most
 MOST_STEPS = 4096  # of a rollout: larger ones are shortened, with as many envs as the recipe has
 LONGEST_EPISODE = 200  # where the time limit is far above: an untrained policy may never end one
 FAR_ABOVE = 2000
-_LACKS = r"pip install|needs a package that is not installed"
+_MISSING_PACKAGE = r"pip install|needs a package that is not installed"
 
-Tell = Callable[[str, str], None]  # (stage, how it went)
+OnStage = Callable[[str, str], None]  # (stage, how it was passed)
 
 
 def shrinking(recipe: Recipe) -> list[str]:
-    """Overrides that leave out what a smoke test need not wait for; shapes stay but for rollouts that are very long."""
+    """Overrides that shorten a recipe; shapes stay, except those of very long rollouts."""
     from gymlab.envs.make import time_limit
     from gymlab.recipes.auto_steps import fitting_n_steps
 
-    wanted = min(recipe.n_steps, max(1, MOST_STEPS // recipe.n_envs))
-    n_steps = fitting_n_steps(recipe.algorithm.settings, recipe.n_envs, wanted) or recipe.n_steps
+    steps = min(recipe.n_steps, max(1, MOST_STEPS // recipe.n_envs))
+    n_steps = fitting_n_steps(recipe.algorithm.settings, recipe.n_envs, steps) or recipe.n_steps
     per_update = recipe.n_envs * n_steps
     shorter = [f"n_steps={n_steps}"] if n_steps != recipe.n_steps else []
     if getattr(recipe.algorithm.settings, "epochs", 0) > EPOCHS:
@@ -62,7 +62,7 @@ def shrinking(recipe: Recipe) -> list[str]:
     ]
 
 
-def drill(reference: str, folder: Path, tell: Tell) -> None:
+def check_recipe(reference: str, folder: Path, on_stage: OnStage) -> None:
     """Put a recipe through all stages in an empty folder; raises where one fails."""
     from gymlab.recipes.resolve import amend, resolve
     from gymlab.runs.paths import RunPaths
@@ -71,42 +71,42 @@ def drill(reference: str, folder: Path, tell: Tell) -> None:
 
     recipe = resolve(reference).recipe
     recipe = amend(recipe, shrinking(recipe))
-    result = train(recipe, Options(run_id="whole", full_budget=True), folder, watchers=[_Teller(tell)])
+    result = train(recipe, Options(run_id="whole", full_budget=True), folder, watchers=[_StageReporter(on_stage)])
     if result.clock.updates != UPDATES or result.evaluated is None:
         raise RunError(f"the run ended after {result.clock.updates} updates: {result.status}, {result.stop_reason}")
     paths = RunPaths(folder / "whole")
-    tell("resumed", _resumed(paths, recipe.n_envs * recipe.n_steps, result.evaluated))
-    tell("played", f"{_played(paths, recipe)} steps")
+    on_stage("resumed", _resumed(paths, recipe.n_envs * recipe.n_steps, result.evaluated))
+    on_stage("played", f"{_played(paths, recipe)} steps")
 
 
-class _Teller(Feature):
-    """Tells of a run's stages as they are passed."""
+class _StageReporter(Feature):
+    """Reports a run's stages as they are passed."""
 
     name = "smoke"
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, on_stage: OnStage) -> None:
+        self._on_stage = on_stage
 
     def __call__(self, event: Event, control: Control) -> None:
         del control
         if isinstance(event, Updated) and event.clock.updates == UPDATES:
-            self._tell("trained", f"{event.clock.env_steps} steps")
+            self._on_stage("trained", f"{event.clock.env_steps} steps")
         elif isinstance(event, Evaluated):
             if not math.isfinite(event.evaluation.greedy.mean + event.evaluation.sampled.mean):
                 raise RunError(f"the evaluation gave {event.evaluation.as_json()}")
-            self._tell("evaluated", f"{event.evaluation.greedy.mean:.4g}")
+            self._on_stage("evaluated", f"{event.evaluation.greedy.mean:.4g}")
         elif isinstance(event, Checkpointed) and "last" in event.kinds:
-            self._tell("saved", f"{max(1, event.bytes // 1000)} kB")
+            self._on_stage("saved", f"{max(1, event.bytes // 1000)} kB")
 
 
 def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
-    """Go on from the checkpoint after the first update, as after a kill there; the second must come out the same."""
+    """Resume from the checkpoint after the first update, as after a kill there; the second must give the same bytes."""
     from gymlab.runs.checkpoints import load_checkpoint
     from gymlab.runs.paths import RunPaths
     from gymlab.session.start import Continuation, resume
 
     notes: list[str] = []
-    result = resume(paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, told: notes.extend(told))
+    result = resume(paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, more: notes.extend(more))
     whole, again = (load_checkpoint(p, "last") for p in (paths, RunPaths(result.run_dir)))
     if whole.path.name != again.path.name:
         raise RunError(f"the resumed run ended at {again.path.name} env_steps, not at {whole.path.name}")
@@ -129,7 +129,7 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
 
 
 def _played(paths: RunPaths, recipe: Recipe) -> int:
-    """Watch the saved policy, drawn where the env can be drawn, without a screen."""
+    """Play the saved policy, rendered where the env can render, without a screen."""
     from gymlab.media.camera import without_screen
     from gymlab.media.play_session import Pace, PlaySession, open_env, play_policy
     from gymlab.media.policy_player import EpisodeOptions, open_player
@@ -154,39 +154,39 @@ def _played(paths: RunPaths, recipe: Recipe) -> int:
 
 def what_to_install(message: str) -> str | None:
     """The line of an error that names a missing package, if one does; all that are about one say how to get it."""
-    return next((line for line in message.splitlines() if re.search(_LACKS, line)), None)
+    return next((line for line in message.splitlines() if re.search(_MISSING_PACKAGE, line)), None)
 
 
 def main(reference: str, folder: str) -> None:
-    """Tell the parent, a line of JSON each, what was passed, and in the end what was wrong."""
+    """Print a line of JSON for each passed stage, and one for the result."""
     from gymlab.process.parent_watch import own_stdout
 
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     out = own_stdout()
     passed = []
 
-    def say(**told: Any) -> None:
-        print(json.dumps(told), file=out, flush=True)
+    def send(**message: Any) -> None:
+        print(json.dumps(message), file=out, flush=True)
 
-    def tell(stage: str, how: str) -> None:
+    def on_stage(stage: str, how: str) -> None:
         passed.append(stage)
-        say(stage=stage, how=how)
+        send(stage=stage, how=how)
 
     try:
-        drill(reference, Path(folder), tell)
+        check_recipe(reference, Path(folder), on_stage)
     except GymlabError as error:
         lacking = None if passed else what_to_install(str(error))
-        say(failed=str(error)) if lacking is None else say(skipped=lacking)
-    except Exception as error:
+        send(failed=str(error)) if lacking is None else send(skipped=lacking)
+    except Exception as error:  # an env may raise anything: it is what is checked
         traceback.print_exc()
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        say(failed=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
+        send(failed=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
     else:
-        say(done=True)
+        send(done=True)
 
 
 def _end_with_parent(folder: str) -> None:
-    """The line to the parent closes when it is gone, however it went: then nobody waits for this, or cleans up."""
+    """Exit at the end of stdin, which closes when the parent exits or is killed, and remove the folder for it."""
     sys.stdin.read()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Which recipes are smoked: those that ship and the user's own, by name, pattern or family."""
+"""Selection of recipes to check: those that ship and the user's own, by name, pattern or family."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Candidate(NamedTuple):
     family: str
 
 
-def choose(wanted: Sequence[str] = (), families: Sequence[str] = ()) -> list[Candidate]:
-    """The recipes that match any of `wanted` (all, where there is none) and are of one of the families, if any."""
+def choose(patterns: Sequence[str] = (), families: Sequence[str] = ()) -> list[Candidate]:
+    """The recipes that match any of the patterns (all, where there is none) and are of one of the families, if any."""
     known = candidates()
     _check_families(families, known)
-    chosen = known if not wanted else [found for pattern in wanted for found in _matching(pattern, known)]
+    chosen = known if not patterns else [found for pattern in patterns for found in _matching(pattern, known)]
     return [found for found in dict.fromkeys(chosen) if not families or found.family in families]
 
 
 def candidates() -> list[Candidate]:
-    """Every variant that ships, then every one of the user's; the user's stand in for those they replace."""
+    """Every variant that ships, then every one of the user's, which replace those of the same name."""
     own = [found for path in user_files() for found in _variants(path, packaged=False)]
     replaced = {(env, name) for env, name, _ in own}
     ours = [found for path in packaged_files() for found in _variants(path, packaged=True)]
-    kept = [found for found in ours if found[:2] not in replaced]
-    return [Candidate(reference, family(env)) for env, _, reference in (*kept, *own)]
+    remaining = [found for found in ours if found[:2] not in replaced]
+    return [Candidate(reference, family(env)) for env, _, reference in (*remaining, *own)]
 
 
 def _variants(path: Path, *, packaged: bool) -> list[tuple[str, str, str]]:
-    """(env, variant, reference) of each variant; a file that cannot be read is smoked all the same, and says why."""
+    """(env, variant, reference) of each variant; a file that cannot be read is a candidate, whose check says why."""
     try:
         file = read_recipe_file(path, Problems())
     except UserError:
@@ -67,6 +67,6 @@ def _matching(pattern: str, known: Sequence[Candidate]) -> list[Candidate]:
 
 def _check_families(families: Sequence[str], known: Sequence[Candidate]) -> None:
     names = {candidate.family for candidate in known}
-    for wanted in families:
-        if wanted not in names:
-            raise UserError(f"--family: no recipe is of the family '{wanted}': {suggestion(wanted, names)}")
+    for name in families:
+        if name not in names:
+            raise UserError(f"--family: no recipe is of the family '{name}': {suggestion(name, names)}")

@@ -4,24 +4,24 @@ import json
 
 import pytest
 
-from gymlab.campaigns.references import data, scores_of
+from gymlab.campaigns.reference_scores import published_scores, references
 from gymlab.envs.registry import KNOWN_OPTIMA
 
 
 def test_every_figure_has_a_source():
-    known = data()
+    known = references()
     named = {ref.system for refs in known.scores.values() for ref in refs}
     named |= {bound.source for bound in (*known.optima.values(), *known.random.values())}
     assert named == set(known.sources)
 
 
 def test_optima_are_those_that_recipes_are_checked_against():
-    optima = {env: bound.score for env, bound in data().optima.items()}
+    optima = {env: bound.score for env, bound in references().optima.items()}
     assert {env: optima[env] for env in KNOWN_OPTIMA} == KNOWN_OPTIMA
 
 
 def test_nobody_beats_an_optimum_and_everybody_beats_chance():
-    known = data()
+    known = references()
     for env, refs in known.scores.items():
         for ref in refs:
             assert env not in known.optima or ref.score <= known.optima[env].score
@@ -29,9 +29,9 @@ def test_nobody_beats_an_optimum_and_everybody_beats_chance():
 
 
 def test_published_scores_come_best_first():
-    found = [ref.score for ref in scores_of("Acrobot-v1")]
+    found = [ref.score for ref in published_scores("Acrobot-v1")]
     assert found == sorted(found, reverse=True)
-    assert {ref.algorithm for ref in scores_of("Acrobot-v1", "ppo")} == {"ppo"}
+    assert {ref.algorithm for ref in published_scores("Acrobot-v1", "ppo")} == {"ppo"}
 
 
 def test_refs_tells_threshold_optimum_chance_and_sources(cli):

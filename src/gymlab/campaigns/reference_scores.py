@@ -1,4 +1,4 @@
-"""What others reached: published scores with their sources, optima, and random players. One data file, read here."""
+"""Reference scores: published ones with their sources, optima, and random policies. Reads `references.yaml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymlab.core.format import format_count
 
 
 class Reference(BaseModel):
-    """One score that somebody published."""
+    """A published score."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     system: str
@@ -30,8 +30,8 @@ class Reference(BaseModel):
         return f"{self.system} {self.algorithm} {self.score:g}{spread}{steps}{where}"
 
 
-class Bound(BaseModel):
-    """The best score there can be, or that of a random player."""
+class ScoreBound(BaseModel):
+    """The optimum, or the score of a random policy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     score: float
@@ -41,13 +41,13 @@ class Bound(BaseModel):
     note: str = ""
 
 
-class Data(BaseModel):
-    """The whole file."""
+class References(BaseModel):
+    """Contents of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     sources: dict[str, str]
-    optima: dict[str, Bound]
-    random: dict[str, Bound]
+    optima: dict[str, ScoreBound]
+    random: dict[str, ScoreBound]
     scores: dict[str, tuple[Reference, ...]] = Field(default_factory=dict)
 
     def envs(self) -> list[str]:
@@ -55,17 +55,17 @@ class Data(BaseModel):
 
 
 @cache
-def data() -> Data:
-    """Everything that is known."""
+def references() -> References:
+    """The file, read once."""
     from gymlab.recipes.problems import Problems
     from gymlab.recipes.yaml_source import read_text
 
     text = files("gymlab.campaigns").joinpath("references.yaml").read_text(encoding="utf-8")
-    plain: dict[str, Any] = read_text(text, "references.yaml", Problems()).to_data()
-    return Data.model_validate(plain)
+    values: dict[str, Any] = read_text(text, "references.yaml", Problems()).to_data()
+    return References.model_validate(values)
 
 
-def scores_of(env: str, algorithm: str | None = None) -> list[Reference]:
+def published_scores(env: str, algorithm: str | None = None) -> list[Reference]:
     """Published scores on an env, best first; those of one algorithm where it is named."""
-    found = [ref for ref in data().scores.get(env, ()) if algorithm is None or ref.algorithm == algorithm]
+    found = [ref for ref in references().scores.get(env, ()) if algorithm is None or ref.algorithm == algorithm]
     return sorted(found, key=lambda ref: -ref.score)
