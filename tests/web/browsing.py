@@ -88,5 +88,7 @@ def charts(tab):
 def drawn(tab, title, seconds=20):
     """A chart, once there is a line in it."""
     return wait_until(
-        lambda: (found := charts(tab).get(title)) and any(s["data"] for s in found["series"]) and found, seconds, title
+        lambda: (found := charts(tab).get(title)) and any(s["data"] for s in found["series"]) and found,
+        title,
+        seconds=seconds,
     )
