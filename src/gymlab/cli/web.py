@@ -24,7 +24,7 @@ def web(host: Host = "127.0.0.1", port: Port = 0, token: Token = None, open_brow
     Example: gymlab web
     """
     from gymlab.recipes.project_settings import runs_folder
-    from gymlab.web.serve import serve
+    from gymlab.web.server import serve
 
     serve(runs_folder(), host=host, port=port, token=token, open_browser=open_browser, say=typer.echo)
 
@@ -56,7 +56,7 @@ def inspect(
         return
     if seed is not None or sampled:
         raise UserError("--seed and --sampled are of --csv FILE: on the page they are chosen there")
-    from gymlab.web.serve import serve
+    from gymlab.web.server import serve
 
     paths = select_run(run, runs_folder())
     target = f"/inspect/{paths.run_id}"

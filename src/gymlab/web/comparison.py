@@ -1,16 +1,22 @@
-"""The tables of a comparison. Columns are numbered: what runs are called never becomes a key of the page's own."""
+"""Comparison of several runs: tables of scores and differing settings, mean curves with a confidence interval.
+
+Table columns are numbered: a run's id never becomes a key of the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import written
 from gymlab.reports import compare as comparing
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.reports.sections import result_data, yes_or_no
-from gymlab.web.view import LiveRun, plain_text
+from gymlab.runs.metrics_reader import Curve
+from gymlab.web.live_updates import LiveRun, plain_text
 
 _HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "env_steps", "time", "steps/s")
 
@@ -79,3 +85,35 @@ def _mean(data: dict[str, Any], mode: str) -> str:
     part = (data["eval"] or {}).get(mode)
     value = part.get("mean") if isinstance(part, dict) else None
     return f"{value:.2f}" if isinstance(value, int | float) else "-"
+
+
+_POINTS = 200
+_RESAMPLES = 500
+
+
+def mean_of(traces: Sequence[Curve]) -> Curve:
+    """The mean of runs over the stretch that all of them have, with the 95 % bootstrap interval at each point.
+
+    One run alone has no interval: its line is itself.
+    """
+    found = [trace for trace in traces if len(trace.x) > 1]
+    if not found:
+        return traces[0]
+    start = max(trace.x[0] for trace in found)
+    end = min(trace.x[-1] for trace in found)
+    grid = np.linspace(start, max(end, start), _POINTS)
+    values = np.stack([np.interp(grid, trace.x, trace.y) for trace in found])  # (runs, points)
+    middle = values.mean(0)
+    if len(found) == 1:
+        return Curve(grid, middle, middle, middle)
+    chosen = np.random.default_rng(0).integers(len(found), size=(_RESAMPLES, len(found)))
+    low, high = np.quantile(values[chosen].mean(1), [0.025, 0.975], axis=0)
+    return Curve(grid, middle, low, high)
+
+
+def by_group(traces: Mapping[str, Curve], groups: Mapping[str, str]) -> dict[str, Curve]:
+    """The mean of each group of runs, named with its size."""
+    members: dict[str, list[Curve]] = {}
+    for run_id, trace in traces.items():
+        members.setdefault(groups[run_id], []).append(trace)
+    return {f"{name} (n={len(found)})": mean_of(found) for name, found in members.items()}

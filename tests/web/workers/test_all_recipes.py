@@ -10,9 +10,8 @@ from gymlab.recipes.resolve import amend, resolve
 from gymlab.runs.paths import RunPaths
 from gymlab.session.session import Options
 from gymlab.session.start import train
-from gymlab.web.workers.observation import value_at
-from gymlab.web.workers.policy_session import InspectorSession
-from gymlab.web.workers.step_table import EpisodeRequest, EpisodeTable, episode_text
+from gymlab.web.workers.inspector_session import InspectorSession
+from gymlab.web.workers.step_table import EpisodeRequest, EpisodeTable, episode_text, value_at
 
 FIRST = list({found.reference.rpartition(":")[0]: found.reference for found in reversed(candidates())}.values())[::-1]
 

@@ -47,7 +47,7 @@ def test_a_worker_that_dies_says_so_and_is_not_waited_for(made_runs, tmp_path):
     inspector = InspectorClient(broken)
     with pytest.raises(GymlabError):
         inspector.facts.result(60)
-    inspector._questions._child.kill()
+    inspector._worker._child.kill()
     with pytest.raises(RunError):
         inspector.episode(EpisodeRequest()).result(60)
     inspector.close()
@@ -55,7 +55,7 @@ def test_a_worker_that_dies_says_so_and_is_not_waited_for(made_runs, tmp_path):
 
 def test_a_page_s_process_imports_neither_jax_nor_gymnasium():
     code = (
-        "import sys, gymlab.web.workers.client, gymlab.web.workers.step_table, gymlab.web.workers.playground_client\n"
+        "import sys, gymlab.web.workers.client, gymlab.web.workers.step_table\n"
         "import gymlab.web.pages.inspector, gymlab.web.pages.playground\n"
         "print([name for name in ('jax', 'gymnasium', 'equinox') if name in sys.modules])"
     )

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gymlab.web.workers.observation import value_at, with_value
 from gymlab.web.workers.step_table import (
     EpisodeTable,
     episode_text,
@@ -10,6 +9,8 @@ from gymlab.web.workers.step_table import (
     lowest_value,
     next_event,
     reward_events,
+    value_at,
+    with_value,
 )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.inspect.html import cell, table
+from gymlab.web.inspect.step_cards import cell, table
 from gymlab.web.inspect.view_state import InspectorState
-from gymlab.web.workers.observation import value_at
+from gymlab.web.workers.step_table import value_at
 
 
 class AttributionCard:

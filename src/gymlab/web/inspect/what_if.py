@@ -11,11 +11,10 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.inspect.episode_form import EpisodeForm
-from gymlab.web.inspect.html import cell as html_cell
-from gymlab.web.inspect.html import table
-from gymlab.web.inspect.numbers import distribution
+from gymlab.web.inspect.step_cards import cell as html_cell
+from gymlab.web.inspect.step_cards import distribution, table
 from gymlab.web.inspect.view_state import InspectorState
-from gymlab.web.workers.observation import value_at, with_value
+from gymlab.web.workers.step_table import value_at, with_value
 
 
 class EditedObservationCard:

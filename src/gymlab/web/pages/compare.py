@@ -15,15 +15,14 @@ from gymlab.metrics.catalogue import metric, ordered
 from gymlab.metrics.metric import UNBOUNDED
 from gymlab.runs.metrics_reader import AXES, smooth_curve
 from gymlab.runs.registry import Registry
-from gymlab.web.charts import Look, Plot, line_chart
-from gymlab.web.comparison import ComparisonTables, compare
-from gymlab.web.drawing import draw, empty_chart, text_of
-from gymlab.web.frame import frame
-from gymlab.web.overlay import by_group
-from gymlab.web.selection import MOST_COMPARED
-from gymlab.web.series import RunSeries, metrics_stamp
-from gymlab.web.site import Site
-from gymlab.web.view import LiveRun
+from gymlab.web.charts.downsampled_series import RunSeries
+from gymlab.web.charts.drawing import draw, empty_chart, text_of
+from gymlab.web.charts.options import Look, Plot, line_chart
+from gymlab.web.comparison import ComparisonTables, by_group, compare
+from gymlab.web.live_updates import LiveRun, metrics_stamp
+from gymlab.web.page_frame import frame
+from gymlab.web.pages import Site
+from gymlab.web.selected_runs import MOST_COMPARED
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

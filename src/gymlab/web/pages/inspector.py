@@ -9,22 +9,20 @@ from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.runs.registry import Registry
-from gymlab.web.frame import frame
 from gymlab.web.inspect.attribution import AttributionCard
 from gymlab.web.inspect.episode_form import EpisodeForm
-from gymlab.web.inspect.html import STYLE
-from gymlab.web.inspect.numbers import ActionCard, EpisodeSummary, ObservationCard, RewardCard
-from gymlab.web.inspect.pictures import PicturesCard
+from gymlab.web.inspect.playback_controls import PlaybackControls
+from gymlab.web.inspect.step_cards import STYLE, ActionCard, EpisodeSummary, ObservationCard, PicturesCard, RewardCard
 from gymlab.web.inspect.timeline import Timeline
-from gymlab.web.inspect.transport import PlaybackControls
 from gymlab.web.inspect.view_state import InspectorState
 from gymlab.web.inspect.what_if import EditedObservationCard, ForcedActionCard
-from gymlab.web.inspect.worker_limit import PageWorkers, page_workers
+from gymlab.web.page_frame import frame
+from gymlab.web.pages import Site
 from gymlab.web.panels.review import Review
 from gymlab.web.run_prompt import episode_prompt
-from gymlab.web.site import Site
 from gymlab.web.workers.client import InspectorClient
 from gymlab.web.workers.step_table import episode_text
+from gymlab.web.workers.worker_limit import PageWorkers, page_workers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.frame import frame
-from gymlab.web.inspect.worker_limit import page_workers
+from gymlab.web.page_frame import frame
+from gymlab.web.pages import Site
 from gymlab.web.playground.controls import PlaygroundControls
-from gymlab.web.site import Site
-from gymlab.web.workers.playground_client import Playground
+from gymlab.web.workers.client import PlaygroundClient
+from gymlab.web.workers.worker_limit import page_workers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -26,7 +26,7 @@ def register(site: Site, front: FastAPI) -> None:
     async def playground() -> None:
         with frame(site, "Playground"):
             try:
-                token, worker = workers.take(Playground)
+                token, worker = workers.take(PlaygroundClient)
             except GymlabError as error:
                 ui.label(str(error))
                 return

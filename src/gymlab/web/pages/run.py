@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.web.frame import frame
-from gymlab.web.head import RunHeader
+from gymlab.web.live_updates import LiveRun, metrics_stamp
+from gymlab.web.page_frame import frame
+from gymlab.web.pages import Site
 from gymlab.web.panels import RunPanel
 from gymlab.web.panels.alerts import AlertsPanel
-from gymlab.web.panels.distributions import DistributionsPanel
+from gymlab.web.panels.histograms import DistributionsPanel
+from gymlab.web.panels.log_and_report import LogPanel, ReportPanel
 from gymlab.web.panels.metrics import MetricsPanel
 from gymlab.web.panels.overview import OverviewPanel
 from gymlab.web.panels.review import ReviewPanel
+from gymlab.web.panels.run_header import RunHeader
 from gymlab.web.panels.settings import SettingsPanel
 from gymlab.web.panels.state import StatePanel
-from gymlab.web.panels.texts import LogPanel, ReportPanel
-from gymlab.web.series import metrics_stamp
-from gymlab.web.site import Site
-from gymlab.web.view import LiveRun
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nicegui import ui
 
 from gymlab.alerts.engine import Alert
-from gymlab.web.charts import Mark, time_line
-from gymlab.web.view import LiveRun, plain_text
+from gymlab.web.charts.options import Mark, time_line
+from gymlab.web.live_updates import LiveRun, plain_text
 
 COLORS = {"error": "negative", "warning": "warning", "info": "info"}
 

@@ -12,10 +12,10 @@ from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.checkpoints import size_in_bytes
 from gymlab.runs.videos import scan
-from gymlab.web.charts import bars
-from gymlab.web.selection import copy, reproduce
-from gymlab.web.series import Stamp
-from gymlab.web.view import LiveRun, plain_text
+from gymlab.web.charts.options import bars
+from gymlab.web.live_updates import LiveRun, Stamp, plain_text
+from gymlab.web.page_frame import copy_to_clipboard
+from gymlab.web.run_commands import reproduce
 
 
 class OverviewPanel:
@@ -37,7 +37,7 @@ class OverviewPanel:
         self._videos = ui.element("div").classes("gl-charts w-full")
 
     def _copy(self) -> None:
-        copy(self._command.text, "The command")
+        copy_to_clipboard(self._command.text, "The command")
 
     async def refresh(self) -> None:
         view = self._view

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
+from gymlab.web.live_updates import LiveRun, plain_text
 from gymlab.web.llm_endpoint import configured, stream
+from gymlab.web.page_frame import copy_to_clipboard, show_errors
 from gymlab.web.run_prompt import run_prompt
-from gymlab.web.selection import copy, show_errors
-from gymlab.web.view import LiveRun, plain_text
 
 
 class Review:
@@ -43,7 +43,7 @@ class Review:
 
     async def _copy(self) -> None:
         await self._make()
-        copy(self._bundle, "The text")
+        copy_to_clipboard(self._bundle, "The text")
 
     async def _explain(self) -> None:
         await self._make()

@@ -11,8 +11,8 @@ from nicegui import ui
 from gymlab.reports.report import report_json
 from gymlab.reports.sections import changed_settings
 from gymlab.runs.status import read_record
-from gymlab.web.actions import recipe_settings
-from gymlab.web.view import LiveRun, plain_text
+from gymlab.web.live_updates import LiveRun, plain_text
+from gymlab.web.run_commands import recipe_settings
 
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "key", "label": "setting", "field": "key", "align": "left", "sortable": True},

@@ -15,9 +15,8 @@ from gymlab.metrics.catalogue import ordered, written
 from gymlab.runs import requests
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.metrics_reader import MetricsReader
-from gymlab.web.selection import show_errors
-from gymlab.web.series import Stamp, metrics_stamp, stamp
-from gymlab.web.view import LiveRun, plain_text
+from gymlab.web.live_updates import LiveRun, Stamp, metrics_stamp, plain_text, stamp
+from gymlab.web.page_frame import show_errors
 
 _MOST_TENSORS = 200
 _REQUESTS: dict[requests.Request, tuple[str, str]] = {

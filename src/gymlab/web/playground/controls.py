@@ -1,10 +1,10 @@
-"""A lesson: choose a game, start, move numbers, watch what becomes of the return."""
+"""The playground's page: game, train and pause, hyperparameter sliders, live charts, and an episode of the policy."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -12,11 +12,9 @@ from typing import Any
 from nicegui import events, ui
 
 from gymlab.core.errors import GymlabError
-from gymlab.web.playground.chart import LiveChart
-from gymlab.web.playground.film import EpisodeFilm
-from gymlab.web.workers.playground_client import Playground
-from gymlab.web.workers.playground_games import GAMES
-from gymlab.web.workers.playground_sliders import Slider, sliders
+from gymlab.web.charts.live_chart import LiveChart
+from gymlab.web.playground.games_and_sliders import GAMES, Slider, sliders
+from gymlab.web.workers.client import PlaygroundClient
 
 _REFRESH_SECONDS = 0.5
 
@@ -24,7 +22,7 @@ _REFRESH_SECONDS = 0.5
 class PlaygroundControls:
     """The page's state: what the worker report since the last look is in `_reports`."""
 
-    def __init__(self, worker: Playground, token: str) -> None:
+    def __init__(self, worker: PlaygroundClient, token: str) -> None:
         self._worker = worker
         self._reports: deque[Mapping[str, Any]] = deque()
         self._running: Future[None] | None = None
@@ -138,3 +136,47 @@ class PlaygroundControls:
 
 def _shown(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
+
+
+_PICTURES_PER_SECOND = 20
+
+
+class EpisodeFilm:
+    def __init__(self, worker: PlaygroundClient, token: str, seed: Callable[[], int]) -> None:
+        self._worker = worker
+        self._token = token
+        self._seed = seed
+        self._files: list[str] = []
+        self._place = 0
+        with ui.column().classes("gl-card gap-1 items-center").style("flex: 1 1 260px"):
+            self._button = ui.button("Watch an episode", icon="visibility", on_click=self._watch)
+            self._button.props("dense no-caps flat")
+            self._picture = ui.element("img").props('alt="the policy at play"').style("max-width: 100%")
+            self._caption = ui.label("the policy as it is now, in the real environment").classes("gl-faint")
+            self._caption.props("data-part=film")
+        self._picture.set_visibility(False)
+        self._timer = ui.timer(1 / _PICTURES_PER_SECOND, self._turn, active=False)
+
+    async def _watch(self) -> None:
+        self._button.disable()
+        try:
+            answer = await asyncio.wrap_future(self._worker.episode(self._seed()))
+        except GymlabError as error:
+            self._caption.set_text(str(error))
+            return
+        finally:
+            self._button.enable()
+        self._files = answer["files"]
+        self._place = 0
+        pictures = "" if self._files else "; it draws no pictures"
+        self._caption.set_text(f"return {answer['return']:.4g} in {answer['length']} steps{pictures}")
+        self._picture.set_visibility(bool(self._files))
+        self._timer.active = bool(self._files)
+
+    def _turn(self) -> None:
+        if self._place >= len(self._files):
+            self._timer.active = False
+            return
+        self._picture.props["src"] = f"/worker-files/{self._token}/{self._files[self._place]}"
+        self._picture.update()
+        self._place += 1

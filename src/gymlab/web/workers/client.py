@@ -1,4 +1,4 @@
-"""Speaking with a worker from a process without JAX: questions out, futures back."""
+"""The page's side of a worker process, without JAX: numbered requests out as JSON lines, answers back as futures."""
 
 from __future__ import annotations
 
@@ -89,34 +89,65 @@ class InspectorClient:
 
     def __init__(self, run: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
-        self._questions = WorkerClient("gymlab.web.workers.inspector_worker")
+        self._worker = WorkerClient("gymlab.web.workers.inspector_worker")
         self._names = (f"e{number}" for number in itertools.count())
-        self.facts: Future[Mapping[str, Any]] = self._questions.ask("open", run=str(run), folder=str(self.folder))
+        self.facts: Future[Mapping[str, Any]] = self._worker.ask("open", run=str(run), folder=str(self.folder))
 
     def episode(self, asked: EpisodeRequest, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
         """Play an episode; `episode_table` makes a table of the answer."""
-        return self._questions.ask("episode", on_progress, name=next(self._names), **asdict(asked))
+        return self._worker.ask("episode", on_progress, name=next(self._names), **asdict(asked))
 
     def cancel(self, asked: Future[Any]) -> None:
         """An episode that is being played ends with an error."""
-        self._questions.cancel(asked)
+        self._worker.cancel(asked)
 
     def forget(self, name: str) -> None:
-        self._questions.ask("forget", name=name)
+        self._worker.ask("forget", name=name)
 
     def what_if(self, name: str, step: int, observation: Any = None) -> Future[dict[str, Any]]:
-        return self._questions.ask("what_if", name=name, step=step, observation=observation)
+        return self._worker.ask("what_if", name=name, step=step, observation=observation)
 
     def attribution(self, name: str, step: int) -> Future[dict[str, Any]]:
-        return self._questions.ask("attribution", name=name, step=step)
+        return self._worker.ask("attribution", name=name, step=step)
 
     def csv(self, name: str) -> bytes:
         return (self.folder / f"{name}.csv").read_bytes()
 
     def close(self) -> None:
-        self._questions.end()
+        self._worker.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def episode_table(answer: Mapping[str, Any]) -> EpisodeTable:
     return EpisodeTable(**{name: answer[name] for name in ("rows", "ended", "checkpoint", "seed", "sampled", "name")})
+
+
+class PlaygroundClient:
+    """The playground's worker. Everything returns at once; answers are futures."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gymlab-playground-"))
+        self._worker = WorkerClient("gymlab.web.playground.training_worker")
+
+    def start(self, game: str, seed: int) -> Future[Mapping[str, Any]]:
+        """Anew, with first weights; the answer has the numbers that can be moved."""
+        return self._worker.ask("start", game=game, seed=seed)
+
+    def run(self, on_progress: OnProgress) -> Future[None]:
+        """Train until `pause`; progress is told from a thread after every call of compiled code."""
+        return self._worker.ask("run", on_progress)
+
+    def pause(self) -> Future[None]:
+        return self._worker.ask("pause")
+
+    def set(self, name: str, value: float) -> Future[None]:
+        """From the next update on."""
+        return self._worker.ask("set", name=name, value=value)
+
+    def episode(self, seed: int) -> Future[Mapping[str, Any]]:
+        """The policy as it is now at play: pictures in the folder."""
+        return self._worker.ask("episode", folder=str(self.folder), seed=seed)
+
+    def close(self) -> None:
+        self._worker.end()
+        shutil.rmtree(self.folder, ignore_errors=True)

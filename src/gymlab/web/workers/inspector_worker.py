@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import UserError
-from gymlab.web.workers.answering import RequestChannel
+from gymlab.web.workers.request_loop import RequestChannel
 from gymlab.web.workers.step_table import EpisodeRequest
 
 if TYPE_CHECKING:
-    from gymlab.web.workers.policy_session import InspectorSession
+    from gymlab.web.workers.inspector_session import InspectorSession
 
 _PROGRESS_SECONDS = 0.1
 
@@ -38,7 +38,7 @@ class InspectorWorker:
 
     def ask_open(self, _: int, run: str, folder: str) -> dict[str, Any]:
         from gymlab.runs.paths import RunPaths
-        from gymlab.web.workers.policy_session import InspectorSession
+        from gymlab.web.workers.inspector_session import InspectorSession
 
         self._session = InspectorSession(RunPaths(Path(run)), Path(folder))
         return self._session.facts()

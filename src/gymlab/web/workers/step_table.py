@@ -1,6 +1,6 @@
-"""The step table as a page holds it: rows as plain values, what stands out in them, and the whole as text.
+"""One episode as a page holds it: rows as plain values, the steps that stand out, and the whole as text.
 
-Importing this imports neither JAX nor NumPy: the rows come from the worker, which writes the CSV too.
+Imports neither JAX nor NumPy: the rows come from the worker, which writes the CSV too.
 """
 
 from __future__ import annotations
@@ -103,3 +103,20 @@ def _step_line(row: TraceRecord) -> str:
     numbers = ("reward", "return_so_far", "value", "advantage", "td_error", "entropy", "probability")
     parts = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
     return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(parts)}"
+
+
+def value_at(observation: Any, path: Sequence[str | int]) -> Any:
+    """One part of an observation as JSON."""
+    for key in path:
+        observation = observation[key]
+    return observation
+
+
+def with_value(observation: Any, path: Sequence[str | int], value: Any) -> Any:
+    """The observation with one part changed; the one given is left as it is."""
+    if not path:
+        return value
+    key, *rest = path
+    changed: Any = dict(observation) if isinstance(observation, dict) else list(observation)
+    changed[key] = with_value(observation[key], rest, value)
+    return changed

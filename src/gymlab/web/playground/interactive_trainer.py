@@ -1,0 +1,101 @@
+"""Training without a run: the same compiled program as any run's, driven update by update with a learner's numbers."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from gymlab.core.errors import UserError, suggestion
+from gymlab.recipes.resolve import resolve
+from gymlab.session.build import build
+from gymlab.training.state import Policy
+from gymlab.web.playground.games_and_sliders import GAMES
+
+CALL_SECONDS = 0.2  # a call ends about this often, so that a slider is soon heeded
+SHOWN = ("roll/return_mean", "roll/length_mean", "opt/entropy", "opt/approx_kl", "opt/value_loss", "opt/loss")
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class PlaygroundTrainer:
+    """One game. Numbers set take effect at the next update; none of them compiles anything anew."""
+
+    def __init__(self, game: str, seed: int = 0) -> None:
+        if game not in GAMES:
+            raise UserError(f"unknown game '{game}': {suggestion(game, GAMES)}")
+        chosen = GAMES[game]
+        self.parts = build(resolve(chosen.recipe, chosen.overrides).recipe, seed)
+        self.compilations = 0  # by updates; those of anything else do not count
+        compilations()
+        start = self.parts.plan.hyperparameters(0)
+        self.values = {name: float(x) for name, x in zip(self.parts.plan.hp_names, start, strict=True)}
+        self.updates = 0
+        self._pace = 0.0
+        self.state = self.parts.program.start(seed)
+
+    def set(self, name: str, value: float) -> None:
+        """From the next update on."""
+        if name not in self.values:
+            raise UserError(f"unknown number '{name}': {suggestion(name, self.values)}")
+        if not (math.isfinite(value) and value >= 0):
+            raise UserError(f"{name}={value} must be a number of at least 0")
+        self.values[name] = float(value)
+
+    def advance(self) -> dict[str, Any]:
+        """Some updates, and what they came to."""
+        count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
+        table = np.tile(np.array(list(self.values.values()), np.float32), (count, 1))
+        before = self.policy
+        compiled = compilations()
+        began = time.perf_counter()
+        done = self.parts.program.advance(self.state, self.updates, table, math.inf)
+        self._pace = 0.0 if self.updates == 0 else (time.perf_counter() - began) / len(done.rows)
+        self.compilations += compilations() - compiled
+        first = self.updates
+        self.state = done.state
+        self.updates += len(done.rows)
+        size = self.parts.plan.steps_per_update * self.parts.plan.n_envs
+        return {
+            "updates": self.updates,
+            "env_steps": self.updates * size,
+            "rows": [[(first + i + 1) * size, *map(_number, map(row.get, SHOWN))] for i, row in enumerate(done.rows)],
+            "moved": distance(before, self.policy),
+            "compilations": self.compilations,
+            "values": dict(self.values),
+        }
+
+    @property
+    def policy(self) -> Policy:
+        return self.parts.agent.policy(self.state)
+
+
+def distance(before: Policy, after: Policy) -> float:
+    """How far the weights have moved."""
+    pairs = zip(jax.tree.leaves(before.weights), jax.tree.leaves(after.weights), strict=True)
+    return math.sqrt(sum(float(np.sum((np.asarray(b) - np.asarray(a)) ** 2)) for a, b in pairs))
+
+
+@lru_cache(maxsize=1)
+def _counter() -> list[int]:
+    """Counts from when it is first asked for."""
+    found = [0]
+
+    def hear(event: str, duration_secs: float, **_: Any) -> None:
+        del duration_secs
+        found[0] += event == _COMPILED
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    return found
+
+
+def compilations() -> int:
+    """How many programs this process has compiled, or read from the cache, since this was first asked."""
+    return _counter()[0]
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
