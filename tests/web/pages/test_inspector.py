@@ -135,6 +135,10 @@ def test_keys_buttons_scrubbing_playing_and_jumps_move_through_the_episode(site,
     tab.mouse.click(5, 5)  # no button has the focus any more
     tab.keyboard.press("Space")
     at_step(tab, last)  # it has played to the end
+    play = tab.get_by_label("Play or pause (space)")
+    wait_until(
+        lambda: "play_arrow" in play.text_content(), what="the end of playing"
+    )  # else the next test's step moves
     picture = tab.locator("img[alt='the environment']")
     wait_until(lambda: picture.evaluate("image => image.complete && image.naturalWidth") == 600, what="the picture")
     assert f"-env-{last:05d}.png" in picture.get_attribute("src")
