@@ -208,7 +208,6 @@ def train_requests(root: Path, training: QueuedTraining) -> list[JobRequest]:
     from gymlab.runs.redact import redact_argv
 
     recipe = training.target.resolve().recipe
-    steps = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
     several = len(training.seeds) > 1
     changed = [*training.target.overrides, *training.target.sets]
     base = training.run_id or (training.group if several and training.group else new_run_id(recipe.name))
@@ -227,7 +226,7 @@ def train_requests(root: Path, training: QueuedTraining) -> list[JobRequest]:
                 hidden=("--run-id", run_id),
                 run_id=run_id,
                 fresh=True,
-                steps=steps,
+                steps=recipe.budget_env_steps,
                 key=f"{training.key}/s{seed}" if training.key and several else training.key,
             )
         )

@@ -286,6 +286,11 @@ class Recipe(Settings):
         check_rollout(self.algorithm.settings, self.n_envs, self.n_steps)
         return self
 
+    @property
+    def budget_env_steps(self) -> int:
+        """The budget in env_steps, whichever clock it is written in."""
+        return self.budget.count * (self.n_envs if self.budget.clock == "vec_steps" else 1)
+
 
 NOT_IN_FILES = ("name", "algorithm")  # fields of Recipe that a file expresses otherwise
 FIELDS = tuple(field for field in Recipe.model_fields if field not in NOT_IN_FILES)

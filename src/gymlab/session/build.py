@@ -93,11 +93,6 @@ class Parts:
     def rollout_bytes(self) -> int:
         return rollout_bytes(self.recipe, self.spaces)
 
-    @property
-    def budget_env_steps(self) -> int:
-        budget = self.recipe.budget
-        return budget.count * (1 if budget.clock == "env_steps" else self.recipe.n_envs)
-
     def period(self, cadence: Steps | Share, not_before: Steps | Share | None = None) -> Period:
         """A recipe's cadence as a period of updates."""
         every, per_update = self._steps(cadence)

@@ -29,8 +29,7 @@ def evaluates_async(recipe: Recipe) -> bool:
     """Whether evaluation has its own process. Depends on the recipe alone, as it affects where a run stops."""
     if recipe.eval.mode != "auto":
         return recipe.eval.mode == "async"
-    budget = recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
-    return budget >= ASYNC_FROM
+    return recipe.budget_env_steps >= ASYNC_FROM
 
 
 def core_sharing(recipe: Recipe) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
     return [
         MachineMetrics(parts.histogram_schedule, parts.program.most, parts.compile_seconds_before),
         record,
-        ScoreMetrics(recipe.env.solved_at, recipe.stop.solved_by, parts.budget_env_steps),
+        ScoreMetrics(recipe.env.solved_at, recipe.stop.solved_by, recipe.budget_env_steps),
         latest,
         StatusFile(store, recipe.env.solved_at, recipe.stop.solved_by),
         WarnSkippedUpdates(),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gymlab.campaigns.autotune.state import AutotuneState
-from gymlab.campaigns.sweep.plan import TRIAL_OVERRIDES, SweepPlan, budget_env_steps
+from gymlab.campaigns.sweep.plan import TRIAL_OVERRIDES, SweepPlan
 from gymlab.campaigns.sweep.pruning import ETA, rungs_for
 from gymlab.campaigns.sweep.store import Trial, best_trial
 from gymlab.core.errors import UserError
@@ -104,7 +104,7 @@ def size_by_time(state: AutotuneState, recipe: Recipe, speed: float) -> Autotune
             f"--budget: at {speed:,.0f} env_steps a second runs would be too short to learn anything; "
             f"give it {needed}m or more, or take fewer n_steps"
         )
-    env_steps = state.requested[0] or min(budget_env_steps(recipe), int(affordable))
+    env_steps = state.requested[0] or min(recipe.budget_env_steps, int(affordable))
     rounds = max(2, int(capacity * SEARCH_SHARE / (env_steps * _RUNS_PER_ROUND)))
     return set_size(state, recipe, env_steps, state.requested[1] or min(rounds, _MAX_ROUNDS) * ETA**2, speed)
 

@@ -50,8 +50,7 @@ class SeededRecipe:
 
     @property
     def budget_env_steps(self) -> int:
-        budget = self.recipe.budget
-        return budget.count * (self.recipe.n_envs if budget.clock == "vec_steps" else 1)
+        return self.recipe.budget_env_steps
 
     def train_arguments(self) -> list[str]:
         """The arguments of `gymlab train`."""

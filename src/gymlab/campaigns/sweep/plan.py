@@ -146,7 +146,7 @@ def make_plan(options: SweepOptions, runs_root: Path) -> tuple[SweepPlan, list[s
         prune=options.prune,
         trials=trials,
         batch=min(options.batch or _round_size(options), trials),
-        rungs=rungs_for(options.prune, budget_env_steps(recipe), rollout),
+        rungs=rungs_for(options.prune, recipe.budget_env_steps, rollout),
         seeds=options.seeds,
         seed=options.seed,
         full_budget=not options.until_solved,
@@ -185,10 +185,6 @@ def _round_size(options: SweepOptions) -> int:
     if options.prune != "median" and options.method in ("grid", "random"):
         return MAX_TRIALS
     return _HALVING_ROUND if options.prune == "halving" else _ROUND
-
-
-def budget_env_steps(recipe: Recipe) -> int:
-    return recipe.budget.count * (recipe.n_envs if recipe.budget.clock == "vec_steps" else 1)
 
 
 def _resolve_checkpoint(text: str | None, runs_root: Path) -> str | None:
