@@ -209,7 +209,7 @@ def hook(name, args):
 armed = False
 sys.addaudithook(hook)
 from gymlab.core.errors import GymlabError
-from gymlab.sb3.model_file import read_model
+from gymlab.sb3.saving import read_model
 import codecs, safetensors.numpy, zlib  # imported late otherwise
 for name in ("cp437", "utf-8-sig", *(f"utf-{bits}{order}" for bits in (16, 32) for order in ("", "-le", "-be"))):
     codecs.lookup(name)

@@ -10,7 +10,7 @@ import pytest
 from gymlab.core.errors import UserError
 from gymlab.core.schedules import parse_schedule
 from gymlab.sb3 import A2C, PPO, REINFORCE, arguments
-from gymlab.sb3.translate import sampled
+from gymlab.sb3.arguments import sampled
 
 # The constructors of Stable-Baselines3 2.9: names in order, and defaults.
 SB3_PPO = {

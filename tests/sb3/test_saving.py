@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.core.types import Spaces
 from gymlab.sb3 import A2C, PPO, make_vec_env
-from gymlab.sb3.space_json import spaces_from_json, spaces_to_json
+from gymlab.sb3.saving import spaces_from_json, spaces_to_json
 from gymlab.training.named_tensors import to_tensors
 from tests.example_envs import Custom, Variable
 
@@ -89,7 +89,7 @@ def test_a_model_goes_on_with_another_number_of_envs(saved):
     _, path = saved
     model = PPO.load(path, env=make_vec_env("CartPole-v1", n_envs=3))
     before = model.get_parameters()["policy"]
-    state, clock = model._begin(model._trainer(objects=False), reset=False)
+    state, clock = model._begin(model._setup(objects=False), reset=False)
     assert state.groups[0].obs.shape == (3, 4)
     assert (clock.updates, clock.env_steps) == (1, 96)  # 64 steps, rounded up to a rollout of 3 x 32
     for name, tensor in to_tensors(model.agent.policy(state)).items():
@@ -192,7 +192,7 @@ def test_files_of_sb3_and_other_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="saved by Stable-Baselines3: it holds pickles"):
         PPO.load(tmp_path / "sb3.zip")
     (tmp_path / "text.zip").write_text("no zip")
-    with pytest.raises(RunError, match="no model file or damaged"):
+    with pytest.raises(RunError, match="not a model file or damaged"):
         PPO.load(tmp_path / "text.zip")
 
 

@@ -114,14 +114,14 @@ def test_mistakes_are_told():
 
 
 def test_what_was_touched_is_no_longer_just_its_id():
-    assert make_vec_env("CartPole-v1").plain.id == "CartPole-v1"
-    assert make_vec_env("CartPole-v1", wrapper_class=gymnasium.wrappers.TimeAwareObservation).plain is None
+    assert make_vec_env("CartPole-v1").settings.id == "CartPole-v1"
+    assert make_vec_env("CartPole-v1", wrapper_class=gymnasium.wrappers.TimeAwareObservation).settings is None
     touched = make_vec_env("CartPole-v1")
     touched.set_attr("gravity", 1.0)
-    assert touched.plain is None
+    assert touched.settings is None
     held = make_vec_env("CartPole-v1")
     assert len(held.envs) == 1
-    assert held.plain is None
+    assert held.settings is None
 
 
 def test_monitor_writes_a_line_per_episode(tmp_path):

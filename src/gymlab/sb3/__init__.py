@@ -1,6 +1,6 @@
 """The Python API, shaped like Stable-Baselines3: its users' scripts run after changing their imports.
 
-This package is a border: it builds a recipe and calls `experiment`, as the command line does.
+It builds a recipe and trains it with `session`, as the command line does.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import Any
 
 from gymlab.core.errors import UserError
-from gymlab.sb3.algorithms import A2C, PPO, REINFORCE
 from gymlab.sb3.callbacks import (
     BaseCallback,
     CallbackList,
     CheckpointCallback,
     ConvertCallback,
+    EvalCallback,
     EventCallback,
     EveryNTimesteps,
     ProgressBarCallback,
     StopTrainingOnMaxEpisodes,
+    StopTrainingOnNoModelImprovement,
+    StopTrainingOnRewardThreshold,
 )
-from gymlab.sb3.env_util import make_vec_env
-from gymlab.sb3.eval_callbacks import EvalCallback, StopTrainingOnNoModelImprovement, StopTrainingOnRewardThreshold
 from gymlab.sb3.evaluation import evaluate_policy
-from gymlab.sb3.learner import SlowerEngine
+from gymlab.sb3.model import A2C, PPO, REINFORCE, SlowerEngine
 from gymlab.sb3.monitor import Monitor
-from gymlab.sb3.service import TrainedPolicy, load
-from gymlab.sb3.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
+from gymlab.sb3.trained_policy import TrainedPolicy, load
+from gymlab.sb3.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, make_vec_env
 
 __all__ = [
     "A2C",
@@ -70,7 +70,7 @@ NOT_HERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Say what to use in place of a name that SB3 has and gymlab has not."""
+    """UserError with the replacement for a name of SB3 that gymlab lacks."""
     if name in NOT_HERE:
         raise UserError(f"gymlab.sb3 has no {name}: {NOT_HERE[name]}")
     raise AttributeError(f"module 'gymlab.sb3' has no attribute {name!r}")

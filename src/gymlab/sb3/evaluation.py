@@ -40,7 +40,8 @@ def evaluate_policy(
     returns, lengths = _play(
         model, vec_env, n_eval_episodes, deterministic, _per_step(vec_env, callback, render=render)
     )
-    mean, std = float(np.mean(returns)), float(np.std(returns))
+    mean = float(np.mean(returns))
+    std = float(np.std(returns))
     if reward_threshold is not None and not mean > reward_threshold:
         raise AssertionError(f"Mean reward below threshold: {mean:.2f} < {reward_threshold:.2f}")
     return (returns, lengths) if return_episode_rewards else (mean, std)
@@ -72,7 +73,8 @@ def _play(
                 returns.append(float(monitored["r"] if monitored else total[i]))
                 lengths.append(int(monitored["l"] if monitored else length[i]))
                 done_by[i] += 1
-        total[dones], length[dones] = 0.0, 0
+        total[dones] = 0.0
+        length[dones] = 0
     return returns, lengths
 
 

@@ -1,4 +1,4 @@
-"""What a model prints while it learns: a table like Stable-Baselines3's."""
+"""The logger of a model: prints tables like Stable-Baselines3's while it learns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = {
 
 
 class Logger:
-    """`record` values under `group/name`; they are printed with the next table and then forgotten."""
+    """`record` values under `group/name`; they are printed with the next table and then cleared."""
 
     def __init__(self) -> None:
         self.name_to_value: dict[str, Any] = {}
@@ -42,13 +42,13 @@ class Logger:
         self._counts[key] = count + 1
 
     def dump(self, step: int = 0) -> None:
-        """Print what was recorded."""
+        """Print and clear the recorded values."""
         del step
         if self.name_to_value:
             print(table(self.name_to_value), flush=True)
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self.name_to_value = {}
         self._counts = {}
 
@@ -91,11 +91,11 @@ class Tables(Feature):
             "time/total_timesteps": clock.env_steps,
         }
         print(table({**values, **self._logger.name_to_value}), flush=True)
-        self._logger.forget()
+        self._logger.clear()
 
 
 def table(values: dict[str, Any]) -> str:
-    """Values in groups, in a frame."""
+    """Values as a framed table, grouped by prefix."""
     lines: list[tuple[str, str]] = []
     group = ""
     for name in sorted(values):
@@ -103,11 +103,12 @@ def table(values: dict[str, Any]) -> str:
         if head != group and head:
             lines.append((f"{head}/", ""))
         group = head
-        lines.append((f"   {tail}" if head else tail, _shown(values[name])))
-    left, right = max(len(line[0]) for line in lines), max(len(line[1]) for line in lines)
+        lines.append((f"   {tail}" if head else tail, _format_value(values[name])))
+    left = max(len(line[0]) for line in lines)
+    right = max(len(line[1]) for line in lines)
     rule = "-" * (left + right + 7)
     return "\n".join([rule, *(f"| {key:<{left}} | {value:<{right}} |" for key, value in lines), rule])
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What Stable-Baselines3's Monitor does: an episode's return, length and time in the info of its last step."""
+"""Stable-Baselines3's Monitor: the return, length and time of an episode in the info of its last step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         del allow_early_resets, reset_keywords
-        self._began = time.time()
+        self._started = time.time()
         self._info_keywords = info_keywords
         self._rewards: list[float] = []
         self._returns: list[float] = []
@@ -44,17 +44,17 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         fresh = new or not path.exists()
         file = path.open("w" if new else "a", encoding="utf-8", newline="")
         if fresh:
-            about = {"t_start": self._began, "env_id": str(self.env.spec and self.env.spec.id)}
+            about = {"t_start": self._started, "env_id": str(self.env.spec and self.env.spec.id)}
             file.write(f"#{json.dumps(about)}\n{','.join(['r', 'l', 't', *self._info_keywords])}\n")
         return file
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         self._rewards.clear()
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step, and sum up where the episode ends."""
+        """Step; at the end of an episode add its return, length and time to the info."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._rewards.append(float(reward))
         self.total_steps += 1
@@ -66,7 +66,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         episode: dict[str, Any] = {
             "r": round(sum(self._rewards), 6),
             "l": len(self._rewards),
-            "t": round(time.time() - self._began, 6),
+            "t": round(time.time() - self._started, 6),
         }
         self._returns.append(episode["r"])
         self._lengths.append(episode["l"])

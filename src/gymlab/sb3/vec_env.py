@@ -1,10 +1,11 @@
-"""Stable-Baselines3's vectorised envs: `dones` instead of two flags, and a reset that comes by itself."""
+"""Stable-Baselines3's vectorised envs (one `dones` array, automatic resets), and `make_vec_env`."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -12,13 +13,16 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
+from gymlab.envs.make import make_env
+from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
-from gymlab.sb3.monitor import Env, has_wrapper
+from gymlab.sb3.monitor import Env, Monitor, has_wrapper
 
 Obs = Any
 Infos = list[dict[str, Any]]
 StepResult = tuple[Obs, np.ndarray, np.ndarray, Infos]
 EnvMaker = Callable[[], Env]
+Kwargs = dict[str, Any]
 Indices = int | Iterable[int] | None
 
 
@@ -45,16 +49,16 @@ class VecEnv:
         self._seeds: list[int | None] = [None] * self.num_envs
         self._options: list[dict[str, Any]] = [{} for _ in self._envs]
         self._actions: Any = None
-        self.plain: EnvSettings | None = None  # set while these envs are just what an id gives
+        self.settings: EnvSettings | None = None  # while the envs are exactly those of a registered id
 
     @property
     def envs(self) -> list[Env]:
-        """The env objects. Who has them may change them, so they are then trained on as they are."""
-        self.plain = None
+        """The env objects. The caller may change them, so training then uses these objects, not their id."""
+        self.settings = None
         return self._envs
 
-    def lend(self) -> list[Env]:
-        """The env objects, to someone who only steps them."""
+    def unchanged_envs(self) -> list[Env]:
+        """The env objects, for callers that only step them."""
         return self._envs
 
     def reset(self) -> Obs:
@@ -81,7 +85,7 @@ class VecEnv:
 
     def step_wait(self) -> StepResult:
         """What the actions of `step_async` led to."""
-        shown = []
+        observations = []
         infos = []
         rewards = np.zeros(self.num_envs, np.float32)
         dones = np.zeros(self.num_envs, bool)
@@ -92,9 +96,9 @@ class VecEnv:
             if dones[i]:
                 info["terminal_observation"] = obs
                 obs, self.reset_infos[i] = env.reset()
-            shown.append(obs)
+            observations.append(obs)
             infos.append(info)
-        return _stack(self.observation_space, shown), rewards, dones, infos
+        return _stack(self.observation_space, observations), rewards, dones, infos
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Seeds for the next reset: `seed`, `seed + 1`, ..."""
@@ -105,13 +109,13 @@ class VecEnv:
 
     def set_options(self, options: dict[str, Any] | list[dict[str, Any]] | None = None) -> None:
         """Options of the next reset."""
-        given = options if isinstance(options, list) else [options or {}] * self.num_envs
-        self._options = [dict(each) for each in given]
+        each = options if isinstance(options, list) else [options or {}] * self.num_envs
+        self._options = [dict(one) for one in each]
 
     def render(self, mode: str | None = None) -> np.ndarray | None:
         """Draw all envs in one picture: on the screen for "human", else as an array."""
-        wanted = mode or self.render_mode
-        if wanted is None or self.render_mode is None:
+        mode = mode or self.render_mode
+        if mode is None or self.render_mode is None:
             warnings.warn("nothing to render: make the envs with render_mode='rgb_array'", UserWarning, stacklevel=2)
             return None
         if self.render_mode == "human":
@@ -119,11 +123,9 @@ class VecEnv:
                 env.render()
             return None
         picture = _tiled([image for image in self.get_images() if image is not None])
-        if wanted != "human":
+        if mode != "human":
             return picture
-        from gymlab.sb3.screen import show
-
-        show(picture)
+        _show(picture)
         return None
 
     def get_images(self) -> Sequence[np.ndarray | None]:
@@ -143,13 +145,13 @@ class VecEnv:
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         """Set an attribute where it is, or on the env itself."""
-        self.plain = None
+        self.settings = None
         for env in self._some(indices):
             env.set_wrapper_attr(attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Indices = None, **kwargs: Any) -> list[Any]:
         """Call a method of some envs."""
-        self.plain = None
+        self.settings = None
         return [env.get_wrapper_attr(method_name)(*args, **kwargs) for env in self._some(indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
@@ -170,7 +172,7 @@ class DummyVecEnv(VecEnv):
 
 
 class SubprocVecEnv(VecEnv):
-    """Takes SB3's arguments and steps the envs in this process too: it says so once."""
+    """Takes SB3's arguments, but steps the envs in this process, with a warning."""
 
     def __init__(self, env_fns: Sequence[EnvMaker], start_method: str | None = None) -> None:
         del start_method
@@ -191,6 +193,76 @@ def as_vec_env(env: Any) -> VecEnv:
     raise UserError(f"expected an env or a vec env of gymlab.sb3, got {type(env).__name__}")
 
 
+def make_vec_env(
+    env_id: str | type[Env] | Callable[..., Env],
+    n_envs: int = 1,
+    seed: int | None = None,
+    start_index: int = 0,
+    monitor_dir: str | None = None,
+    wrapper_class: Callable[..., Env] | None = None,
+    env_kwargs: Kwargs | None = None,
+    vec_env_cls: type[VecEnv] | None = None,
+    vec_env_kwargs: Kwargs | None = None,
+    monitor_kwargs: Kwargs | None = None,
+    wrapper_kwargs: Kwargs | None = None,
+) -> VecEnv:
+    """Several monitored envs, stepped together. Of a plain id, a model trains on the compiled port if there is one."""
+    if n_envs < 1:
+        raise UserError(f"make_vec_env: n_envs={n_envs} must be at least 1")
+
+    def maker(rank: int) -> EnvMaker:
+        return lambda: make(rank)
+
+    def make(rank: int) -> Env:
+        env = _make_one(env_id, dict(env_kwargs or {}))
+        if seed is not None:
+            env.action_space.seed(seed + rank)
+        file = None if monitor_dir is None else str(Path(monitor_dir) / str(rank))
+        env = Monitor(env, filename=file, **(monitor_kwargs or {}))
+        return env if wrapper_class is None else wrapper_class(env, **(wrapper_kwargs or {}))
+
+    cls = vec_env_cls or DummyVecEnv
+    makers = [maker(rank) for rank in range(start_index, start_index + n_envs)]
+    made = cls(makers, **(vec_env_kwargs or {}))
+    made.seed(seed)
+    if isinstance(env_id, str) and wrapper_class is None and monitor_dir is None:
+        made.settings = settings_of_id(env_id, env_kwargs or {})
+    return made
+
+
+def settings_of_id(env_id: str, kwargs: Kwargs) -> EnvSettings | None:
+    """The settings that make the same env; None for render mode `human`, which needs the env object."""
+    if kwargs.get("render_mode") == "human":
+        return None
+    resolved = resolve_id(env_id)
+    own = {name: value for name, value in {**resolved.kwargs, **kwargs}.items() if name != "render_mode"}
+    return EnvSettings(id=resolved.id, kwargs=own)
+
+
+def _make_one(env_id: Any, kwargs: Kwargs) -> Env:
+    if isinstance(env_id, str):
+        return _registered(env_id, kwargs)
+    try:
+        env = env_id(**{"render_mode": "rgb_array", **kwargs})
+    except TypeError:
+        env = env_id(**kwargs)
+    if not isinstance(env, gymnasium.Env):
+        raise UserError(f"make_vec_env: {env_id!r} gave a {type(env).__name__}, not a gymnasium.Env")
+    return env
+
+
+def _registered(env_id: str, kwargs: Kwargs) -> Env:
+    """An env by id, able to draw itself where it can."""
+    mode = kwargs.pop("render_mode", None)
+    settings = EnvSettings(id=env_id, kwargs=kwargs)
+    if mode is not None:
+        return make_env(settings, render_mode=mode)
+    try:
+        return make_env(settings, render_mode="rgb_array")
+    except UserError:
+        return make_env(settings)
+
+
 def _stack(space: Any, values: list[Any]) -> Obs:
     if isinstance(space, spaces.Dict):
         return {name: _stack(part, [value[name] for value in values]) for name, part in space.spaces.items()}
@@ -206,3 +278,20 @@ def _tiled(images: list[np.ndarray]) -> np.ndarray:
     images = [*images, *[blank] * (-len(images) % columns)]
     rows = [np.concatenate(images[i : i + columns], axis=1) for i in range(0, len(images), columns)]
     return np.concatenate(rows, axis=0)
+
+
+def _show(picture: np.ndarray) -> None:
+    """Draw an RGB picture into a window of its size (extra `render`)."""
+    try:
+        import pygame
+    except ImportError as error:
+        raise UserError("drawing on the screen needs an extra package: pip install 'gymlab[render]'") from error
+    size = (picture.shape[1], picture.shape[0])
+    if not pygame.display.get_init():
+        pygame.display.init()
+    window = pygame.display.get_surface()
+    if window is None or window.get_size() != size:
+        window = pygame.display.set_mode(size)
+    pygame.surfarray.blit_array(window, picture.swapaxes(0, 1))
+    pygame.event.pump()
+    pygame.display.flip()

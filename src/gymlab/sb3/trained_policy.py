@@ -1,4 +1,4 @@
-"""`gymlab.load`: all that a service needs to act with a trained policy."""
+"""`gymlab.load`: a trained policy or a saved model, for acting."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gymlab.core.errors import UserError
-from gymlab.sb3.algorithms import MODELS
-from gymlab.sb3.model_file import read_model, with_suffix
+from gymlab.sb3.model import MODELS
+from gymlab.sb3.saving import read_model, with_suffix
 from gymlab.session.predictor import Predictor, compile_agent
 from gymlab.training.state import Policy
 
