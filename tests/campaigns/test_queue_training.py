@@ -44,9 +44,9 @@ def test_a_wrong_recipe_is_told_at_once_and_nothing_is_queued(cli):
 def test_seeds_become_jobs_of_one_group(cli):
     queue = Queue(cli.folder / "runs")
     from gymlab.cli.queue import QueuedTraining, train_requests
-    from gymlab.cli.targets import RecipeTarget
+    from gymlab.cli.targets import RecipeArguments
 
-    target = RecipeTarget("CartPole-v1:ppo", ["n_envs=16"], [], "10 vec_steps", None, None, [])
+    target = RecipeArguments("CartPole-v1:ppo", ["n_envs=16"], [], "10 vec_steps", None, None, [])
     requests = train_requests(queue.root, QueuedTraining(target, [3, 4], None, "two", "k"))
     assert [request.run_id for request in requests] == ["two-s3", "two-s4"]
     assert [request.key for request in requests] == ["k/s3", "k/s4"]

@@ -29,11 +29,11 @@ def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
     note = "canary-in-the-environment"
     done = cli("train", *LASTING, "--run-id", "one", "--note", note, "--detach", "--json")
     assert done.code == 0, done.err
-    told = json.loads(done.out)
+    started = json.loads(done.out)
     paths = RunPaths(cli.folder / "runs/one")
-    assert told == {"run_id": "one", "run_dir": str(paths.root), "pid": told["pid"]}
-    assert lock_holder(paths.lock).pid == told["pid"]
-    assert os.getsid(told["pid"]) == told["pid"], "it must not end with our terminal"
+    assert started == {"run_id": "one", "run_dir": str(paths.root), "pid": started["pid"]}
+    assert lock_holder(paths.lock).pid == started["pid"]
+    assert os.getsid(started["pid"]) == started["pid"], "it must not end with our terminal"
     assert json.loads(cli("runs", "list", "--json").out)[0]["status"] == "running"
     assert cli("wait", "--timeout", "0.1").code == 124
     assert "CartPole-v1:ppo · gymnasium engine" in cli("logs").out
@@ -67,7 +67,7 @@ def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("command", "code", "message"),
     [
         (["train", "CartPole-v1", "lerning_rate=1"], 2, "did you mean 'learning_rate'?"),
         (["train", "CartPole-v1", "--run-id", "../evil"], 2, "../evil"),
@@ -75,10 +75,10 @@ def test_the_life_of_a_run_in_the_background(cli, monkeypatch):
         (["resume", "nothing"], 2, "nothing"),
     ],
 )
-def test_what_cannot_start_says_so_in_the_foreground(cli, command, code, told):
+def test_what_cannot_start_says_so_in_the_foreground(cli, command, code, message):
     done = cli(*command, "--detach")
     assert (done.code, done.out) == (code, "")
-    assert told in done.err
+    assert message in done.err
     left = list((cli.folder / "runs").iterdir()) if (cli.folder / "runs").exists() else []
     assert [path.name for path in left if path.name != ".gitignore"] == []
 

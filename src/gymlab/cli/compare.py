@@ -1,12 +1,18 @@
-"""`gymlab compare`: is B better than A, and can that be told from chance?"""
+"""`gymlab compare`: is B better than A, and is the difference significant?"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gymlab.cli.options import Dry, Jobs, Json, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gymlab.campaigns.scored_runs import ScoredRun
 
 
 def compare(
@@ -37,9 +43,7 @@ def compare(
     from gymlab.campaigns.benchmark_table.plan import parse_seeds
     from gymlab.campaigns.benchmark_table.record import known_record
     from gymlab.campaigns.compare_arguments import CompareOptions, parse_side
-    from gymlab.campaigns.eta import known_speeds, time_left
-    from gymlab.cli.progress import run_jobs
-    from gymlab.core.errors import RunError, UserError
+    from gymlab.core.errors import UserError
     from gymlab.recipes.project_settings import runs_folder
 
     try:
@@ -48,23 +52,13 @@ def compare(
         raise UserError(f"--seeds: {error}") from None
     root = runs_folder()
     side_jobs = (parse_side(a, root, options), parse_side(b, root, options, base=a))
-    needed = {job.paths.run_id: job for part in side_jobs for job in part.jobs if job.next_phase() is not None}
-    running = [job.title for job in needed.values() if job.trial is None and job.next_phase() == "wait"]
-    if running:
-        raise UserError(f"{running[0]} is still running: gymlab wait {running[0]}")
-    todo = list(needed.values())
-    trained = [job for job in todo if job.next_phase() != "score"]
-    if todo:
-        guess = f", {time_left(trained, known_speeds(root)).format(min(jobs, len(trained)))}" if trained else ""
-        typer.echo(f"{len(trained)} runs to train and {len(todo)} to score{guess}", err=True)
+    todo = _missing_jobs([job for part in side_jobs for job in part.jobs], root, jobs)
     if dry:
         for job in todo:
             typer.echo(job.title)
         typer.echo("next: the same without --dry")
         return
-    failed = [outcome.run.title for outcome in run_jobs(todo, jobs, root, "the same command") if not outcome.record]
-    if failed:
-        raise RunError(f"no result of {', '.join(failed)}: nothing is compared")
+    _run_all(todo, root, jobs)
     sides = [
         comparison.Side(part.label, tuple(r for job in part.jobs if (r := known_record(job.paths, episodes))))
         for part in side_jobs
@@ -76,3 +70,30 @@ def compare(
     typer.echo("\n".join(comparison.format_comparison(found)))
     first_runs = " ".join(job.paths.run_id for part in side_jobs for job in part.jobs[:1])
     typer.echo(f"next: gymlab runs compare {first_runs}")
+
+
+def _missing_jobs(every: Iterable[ScoredRun], root: Path, width: int) -> list[ScoredRun]:
+    """The jobs without a result, each once; prints how many there are and how long they take."""
+    from gymlab.campaigns.eta import known_speeds, time_left
+    from gymlab.core.errors import UserError
+
+    missing = {job.paths.run_id: job for job in every if job.next_phase() is not None}
+    running = [job.title for job in missing.values() if job.trial is None and job.next_phase() == "wait"]
+    if running:
+        raise UserError(f"{running[0]} is still running: gymlab wait {running[0]}")
+    todo = list(missing.values())
+    trained = [job for job in todo if job.next_phase() != "score"]
+    if todo:
+        eta = f", {time_left(trained, known_speeds(root)).format(min(width, len(trained)))}" if trained else ""
+        typer.echo(f"{len(trained)} runs to train and {len(todo)} to score{eta}", err=True)
+    return todo
+
+
+def _run_all(jobs: list[ScoredRun], root: Path, width: int) -> None:
+    """Train and score; RunError if a job has no result."""
+    from gymlab.cli.progress import run_jobs
+    from gymlab.core.errors import RunError
+
+    failed = [outcome.run.title for outcome in run_jobs(jobs, width, root, "the same command") if not outcome.record]
+    if failed:
+        raise RunError(f"no result of {', '.join(failed)}: nothing is compared")

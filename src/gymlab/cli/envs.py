@@ -81,13 +81,13 @@ def check(
     from gymlab.envs.make import import_all
 
     try:
-        given = json_module.loads(kwargs)
+        env_kwargs = json_module.loads(kwargs)
     except ValueError as error:
         raise UserError(f"--kwargs {kwargs!r} is no JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(env_kwargs, dict):
         raise UserError(f"--kwargs {kwargs!r} must be a JSON object such as '{{\"size\": 5}}'")
     import_all(tuple(imports or ()))
-    findings = check_env(env, given)
+    findings = check_env(env, env_kwargs)
     errors = sum(finding.level == "error" for finding in findings)
     if json:
         typer.echo(json_module.dumps({"env": env, "ok": not errors, "findings": [f._asdict() for f in findings]}))

@@ -57,8 +57,8 @@ def evaluate(
         for paths, which in chosen:
             found += evaluate_checkpoints(paths, which, exam, watch)
     if json:
-        told = [scored.as_json() for scored in found]
-        print_json(told[0] if len(told) == 1 else {"evaluations": told})
+        scores = [scored.as_json() for scored in found]
+        print_json(scores[0] if len(scores) == 1 else {"evaluations": scores})
     else:
         typer.echo("\n".join(_page(found, exam)))
 

@@ -40,8 +40,8 @@ def export(
         typer.echo(f"{steps} steps written to {table}")
     if html:
         target = path or paths.root / "replay.html"
-        told = export_html(paths, which, target)
+        contents = export_html(paths, which, target)
         best = best_clip(paths)
         if best is not None:
             typer.echo(f"film: {best.path}")
-        typer.echo(f"page with {' and '.join(told)}: {target}")
+        typer.echo(f"page with {' and '.join(contents)}: {target}")

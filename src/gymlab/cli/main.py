@@ -17,7 +17,6 @@ from gymlab.cli import (
     bench,
     compare,
     config,
-    control,
     diagnose,
     doctor,
     envs,
@@ -25,6 +24,7 @@ from gymlab.cli import (
     explain,
     export,
     init,
+    logs,
     mcp,
     next_steps,
     play,
@@ -35,6 +35,7 @@ from gymlab.cli import (
     results,
     runs,
     smoke,
+    stop,
     study,
     sweep,
     tasks,
@@ -42,6 +43,7 @@ from gymlab.cli import (
     train,
     tune_envs,
     video,
+    wait,
     web,
 )
 
@@ -57,9 +59,9 @@ app = typer.Typer(
 
 app.command("train", rich_help_panel="Train")(train.train)
 app.command("resume", rich_help_panel="Train")(train.resume)
-app.command("stop", rich_help_panel="Train")(control.stop)
-app.command("wait", rich_help_panel="Train")(control.wait)
-app.command("logs", rich_help_panel="Train")(control.logs)
+app.command("stop", rich_help_panel="Train")(stop.stop)
+app.command("wait", rich_help_panel="Train")(wait.wait)
+app.command("logs", rich_help_panel="Train")(logs.logs)
 app.add_typer(queue.app, name="queue", rich_help_panel="Train")
 app.command("init", rich_help_panel="Train")(init.init)
 app.command("play", rich_help_panel="Look")(play.play)

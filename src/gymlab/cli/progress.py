@@ -1,4 +1,4 @@
-"""Trainings side by side, as seen from the terminal: what begins, what came of it, and how long it will take."""
+"""Runs jobs side by side and prints their progress: starts, results and the time left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gymlab.campaigns.scored_runs import Phase, ScoredRun, ScoredRunOutcome
 
 _EVERY_SECONDS = {True: 1.0, False: 60.0}  # in a terminal, and in a file
-_WORDS = {"train": "trains", "resume": "goes on", "wait": "trains elsewhere: waiting", "score": "is scored"}
+_PHASES = {"train": "trains", "resume": "goes on", "wait": "trains elsewhere: waiting", "score": "is scored"}
 
 
 class Progress:
-    """Tells on stderr; in a terminal the last line is kept up to date."""
+    """Prints progress on stderr; on a terminal the last line is a status line."""
 
     def __init__(
         self, total: int, width: int, speeds: Mapping[str, float], keep: Callable[[ScoredRunOutcome], None] | None
@@ -28,12 +28,12 @@ class Progress:
         self._speeds = speeds
         self._keep = keep
         self._done = 0
-        self._told = 0.0
+        self._last_tick = 0.0
         self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
     def began(self, job: ScoredRun, phase: Phase) -> None:
-        self._say(f"{job.title}: {_WORDS[phase]}")
+        self._say(f"{job.title}: {_PHASES[phase]}")
 
     def ended(self, outcome: ScoredRunOutcome) -> None:
         self._done += 1
@@ -54,9 +54,9 @@ class Progress:
         from gymlab.core.format import format_duration
 
         now = time.monotonic()
-        if now - self._told < _EVERY_SECONDS[self._terminal] or (not self._terminal and now - self._began < 2):
+        if now - self._last_tick < _EVERY_SECONDS[self._terminal] or (not self._terminal and now - self._began < 2):
             return
-        self._told = now
+        self._last_tick = now
         shares = [
             f"{job.trial.recipe.name} s{job.trial.seed} {min(steps_done(job)[0] / job.trial.budget_env_steps, 1):.0%}"
             for job in active
@@ -92,7 +92,10 @@ def run_jobs(
     again: str,
     keep: Callable[[ScoredRunOutcome], None] | None = None,
 ) -> list[ScoredRunOutcome]:
-    """Do them all, told as it goes; `keep` gets each when it ends. A signal ends in order: `again` then goes on."""
+    """Run all jobs with progress on stderr; `keep` is called with each outcome.
+
+    A stop signal ends them with checkpoints; the message names `again` as the command that continues.
+    """
     from gymlab.campaigns.eta import known_speeds
     from gymlab.campaigns.scored_runs import ScoredRunsInterrupted, train_and_score
 

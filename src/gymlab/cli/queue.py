@@ -21,7 +21,7 @@ from gymlab.cli.options import (
     parse_seeds,
     print_json,
 )
-from gymlab.cli.targets import RecipeTarget, group_named, newest_interrupted
+from gymlab.cli.targets import RecipeArguments, group_named, newest_interrupted
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _jobs_by_id(store: Queue, ids: list[str]) -> list[Job]:
 class QueuedTraining:
     """A training to put into the queue, one job per seed."""
 
-    target: RecipeTarget
+    target: RecipeArguments
     seeds: Sequence[int] = (0,)
     run_id: str | None = None
     group: str | None = None
@@ -292,7 +292,7 @@ def format_options(*options: tuple[str, Any]) -> tuple[str, ...]:
 
 
 def queue_training(
-    target: RecipeTarget, seeds: str | None, new: NewRunOptions, key: str | None, launch: LaunchOptions
+    target: RecipeArguments, seeds: str | None, new: NewRunOptions, key: str | None, launch: LaunchOptions
 ) -> None:
     """`gymlab train --queue`."""
     from gymlab.recipes.project_settings import runs_folder

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gymlab.runs.paths import RunPaths
 
 
-class RecipeTarget(NamedTuple):
+class RecipeArguments(NamedTuple):
     """A recipe and what the command line changes about it."""
 
     reference: str

@@ -67,10 +67,10 @@ def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:
 
 def _train_requests(task: TrainTask) -> list[JobRequest]:
     from gymlab.cli.queue import QueuedTraining, format_options, train_requests
-    from gymlab.cli.targets import RecipeTarget
+    from gymlab.cli.targets import RecipeArguments
     from gymlab.recipes.project_settings import runs_folder
 
-    target = RecipeTarget(task.recipe, list(task.overrides), [], task.budget, None, None, [])
+    target = RecipeArguments(task.recipe, list(task.overrides), [], task.budget, None, None, [])
     options = format_options(("--tag", list(task.tags)), ("--note", task.note), ("--full-budget", task.full_budget))
     training = QueuedTraining(target, parse_seeds(task.seeds), None, task.group, None, options)
     return train_requests(runs_folder(), training)

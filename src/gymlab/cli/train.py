@@ -30,7 +30,7 @@ from gymlab.cli.options import (
 )
 from gymlab.cli.queue import queue_resume, queue_training
 from gymlab.cli.startup import gc_off_during_start, run_guard
-from gymlab.cli.targets import RecipeTarget, group_named, newest_interrupted, only_recipe
+from gymlab.cli.targets import RecipeArguments, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def train(
         _resume(resume, changes, launch)
         return
     name = only_recipe() if recipe is None else recipe
-    target = RecipeTarget(name, overrides or [], sets or [], budget, engine, device, imports or [])
+    target = RecipeArguments(name, overrides or [], sets or [], budget, engine, device, imports or [])
     new = NewRunOptions(seed, run_id, group, tuple(tag or ()), note, full_budget, init_from)
     if queue:
         if vmap is not None or jobs is not None:
@@ -176,7 +176,7 @@ def _launch_options(
     return LaunchOptions(output_mode(quiet=quiet, json=json, jsonl=jsonl), detach, wandb, tensorboard)
 
 
-def _train(target: RecipeTarget, new: NewRunOptions, launch: LaunchOptions) -> None:
+def _train(target: RecipeArguments, new: NewRunOptions, launch: LaunchOptions) -> None:
     """Train one new run, here or in the background."""
     with run_guard(), gc_off_during_start() as gc_on_at:
         from gymlab.recipes.project_settings import runs_folder

@@ -14,7 +14,7 @@ import typer
 
 from gymlab.cli.options import LaunchOptions, NewRunOptions, OutputMode, ResumeOptions, parse_seeds
 from gymlab.cli.startup import run_guard
-from gymlab.cli.targets import RecipeTarget
+from gymlab.cli.targets import RecipeArguments
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class GroupLayout(NamedTuple):
     jobs: int | None
 
 
-def train_group(target: RecipeTarget, layout: GroupLayout, new: NewRunOptions, launch: LaunchOptions) -> None:
+def train_group(target: RecipeArguments, layout: GroupLayout, new: NewRunOptions, launch: LaunchOptions) -> None:
     """Train one run per seed and variation, in processes or in one vmapped program."""
     seeds = parse_seeds(layout.seeds or "1", new.seed)
     varied = parse_variations(layout.vmap or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,9 @@ from gymlab.cli.options import JsonOnStdout, OverridesArgument, RecipeArgument, 
 from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gymlab.recipes.schema import Recipe
     from gymlab.session.throughput import Throughput
 
 
@@ -38,47 +42,49 @@ def tune_envs(
     from gymlab.recipes.project_settings import user_file, write_override
     from gymlab.recipes.resolve import resolve
     from gymlab.runs.platform import usable_cores
-    from gymlab.session.throughput import engine_configs, overrides_for, recommend, time_all
+    from gymlab.session.throughput import overrides_for, recommend
 
+    console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
     with run_guard("before all were timed"):
         resolved = resolve(recipe, overrides or ())
-        console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
         for note in resolved.notes:
             console.print(f"note: {note}")
-        compared = engine_configs(resolved.recipe, n_envs or ())
-        console.print(f"{'engine':<22}{'n_envs':>7}{'n_steps':>9}{'steps/s':>12}   95% interval")
-        timed: list[Throughput] = []
-        with console.status(f"0 of {len(compared)}") as status:
-            for found in time_all(resolved.recipe, compared, seconds):
-                timed.append(found)
-                status.update(f"{len(timed)} of {len(compared)}")
-                for line in _lines(found, timed):
-                    console.print(line)
+        timed = _time_engines(resolved.recipe, n_envs or (), seconds, console)
         best = recommend(timed)
-        texts = _with_typed(overrides_for(resolved.recipe, best.config), overrides or [])
-    path = user_file() if write and texts else None
+        recommended = _with_typed(overrides_for(resolved.recipe, best.config), overrides or [])
+    path = user_file() if write and recommended else None
     if path is not None:
-        write_override(path, resolved.recipe.name, texts)
+        write_override(path, resolved.recipe.name, recommended)
     if json:
-        found_json = {
-            "recipe": resolved.recipe.name,
-            "cores": usable_cores(),
-            "ways": [_plain(found) for found in timed],
-            "recommended": _plain(best),
-            "overrides": texts,
-            "written": None if path is None else str(path),
-        }
-        print_json(found_json)
+        facts = {"recipe": resolved.recipe.name, "cores": usable_cores()}
+        facts |= {"ways": [_throughput_json(found) for found in timed], "recommended": _throughput_json(best)}
+        print_json({**facts, "overrides": recommended, "written": None if path is None else str(path)})
         return
     assert best.steps_per_second is not None
     console.print(
         f"recommended: {best.config.label} with {best.config.n_envs} envs, {best.steps_per_second.value:,.0f} steps/s"
     )
-    console.print(_next(recipe, texts, None if path is None else str(path)))
+    console.print(_next(recipe, recommended, None if path is None else str(path)))
+
+
+def _time_engines(recipe: Recipe, n_envs: Sequence[int], seconds: float, console: Console) -> list[Throughput]:
+    """Time every configuration and print a row for each."""
+    from gymlab.session.throughput import engine_configs, time_all
+
+    configs = engine_configs(recipe, n_envs)
+    console.print(f"{'engine':<22}{'n_envs':>7}{'n_steps':>9}{'steps/s':>12}   95% interval")
+    timed: list[Throughput] = []
+    with console.status(f"0 of {len(configs)}") as status:
+        for found in time_all(recipe, configs, seconds):
+            timed.append(found)
+            status.update(f"{len(timed)} of {len(configs)}")
+            for line in _lines(found, timed):
+                console.print(line)
+    return timed
 
 
 def _with_typed(texts: list[str], typed: list[str]) -> list[str]:
-    """What was timed with overrides holds with them: they go along, but for those that are recommended otherwise."""
+    """The recommended overrides after the typed ones, without typed ones of the same key."""
     keys = {text.partition("=")[0] for text in texts}
     return [*(text for text in typed if texts and text.partition("=")[0] not in keys), *texts]
 
@@ -101,7 +107,7 @@ def _lines(found: Throughput, timed: list[Throughput]) -> list[str]:
     return [f"{config.label:<22}{config.n_envs:>7}{config.n_steps:>9}{speed.value:>12,.0f}   {interval}"]
 
 
-def _plain(found: Throughput) -> dict[str, Any]:
+def _throughput_json(found: Throughput) -> dict[str, Any]:
     speed = found.steps_per_second
     figures = {"steps_per_second": None, "low": None, "high": None}
     if speed is not None:
