@@ -10,7 +10,7 @@ import pytest
 from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.types import VecStep
-from gymlab.envs.engines.ale import AleEngine, cannot
+from gymlab.envs.engines.ale import AleEngine, unsupported_reason
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.games.atari.pictures import PictureSettings, shrink
 from gymlab.envs.make import make_env, split_wrappers, time_limit
@@ -153,9 +153,9 @@ def test_an_episode_is_the_one_its_seed_gives_and_a_reset_begins_the_next() -> N
 
 
 def test_the_native_engine_says_what_it_cannot_do() -> None:
-    assert cannot(EnvSettings(id="CartPole-v1")) == "CartPole-v1 is no Atari game"
-    assert "needs the wrapper 'atari'" in cannot(EnvSettings(id="ALE/Pong-v5"))
-    assert cannot(wanted(kwargs={"mode": 1})) == "env.kwargs: 'mode' is not known to it"
+    assert unsupported_reason(EnvSettings(id="CartPole-v1")) == "CartPole-v1 is no Atari game"
+    assert "needs the wrapper 'atari'" in unsupported_reason(EnvSettings(id="ALE/Pong-v5"))
+    assert unsupported_reason(wanted(kwargs={"mode": 1})) == "env.kwargs: 'mode' is not known to it"
     with pytest.raises(UserError, match="engine: ale cannot run this recipe"):
         AleEngine(EnvSettings(id="CartPole-v1"), 1, 0)
 

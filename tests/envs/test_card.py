@@ -5,7 +5,7 @@ import json
 import gymnasium
 import pytest
 
-from gymlab.envs.card import label_count, sheet
+from gymlab.envs.card import env_card, label_count
 from gymlab.envs.make import make_env
 from gymlab.envs.registry import missing_extra
 from gymlab.envs.settings import EnvSettings
@@ -25,7 +25,7 @@ def test_every_recipe_labels_its_actions_and_observations(path):
     assert len(settings.actions) == label_count(env.action_space, actions=True)
     assert len(settings.observations) == label_count(env.observation_space, actions=False)
     env.close()
-    told = sheet(settings)
+    told = env_card(settings)
     assert [row["label"] for row in told["actions"]] == list(settings.actions)
     assert [row["label"] for row in told["observations"]] == list(settings.observations)
     assert told["links"] or settings.id.startswith("Bandit")

@@ -20,9 +20,9 @@ CHEETAH = EnvSettings(id="HalfCheetah-v5")
 
 
 def test_a_way_to_draw_that_ends_the_process_is_only_reported() -> None:
-    assert mujoco.trial("egl", "import os; os.abort()") == "it ended the process with signal 6"
-    assert mujoco.trial("egl", "raise ValueError('no display')") == "ValueError: no display"
-    assert mujoco.trial("egl", "pass") == ""
+    assert mujoco.try_backend("egl", "import os; os.abort()") == "it ended the process with signal 6"
+    assert mujoco.try_backend("egl", "raise ValueError('no display')") == "ValueError: no display"
+    assert mujoco.try_backend("egl", "pass") == ""
 
 
 def test_the_first_way_that_works_is_taken() -> None:

@@ -58,10 +58,10 @@ def show(
 
     Example: gymlab envs show LunarLander-v3
     """
-    from gymlab.envs.card import sheet
+    from gymlab.envs.card import env_card
     from gymlab.recipes.resolve import resolve, variants_of
 
-    found = {**sheet(resolve(env).recipe.env), "variants": variants_of(env)}
+    found = {**env_card(resolve(env).recipe.env), "variants": variants_of(env)}
     typer.echo(json_module.dumps(found) if json else "\n".join(_sheet_lines(found, env)))
 
 

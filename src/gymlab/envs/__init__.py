@@ -1,1 +1,1 @@
-"""Environments: what they are called, how they are made, and the engines that step many of them."""
+"""Environments: their registry, how one is made and wrapped, and the engines that step many of them."""

@@ -1,4 +1,4 @@
-"""The data sheet of an env: its actions and observations with labels and bounds, its limits, and where to read on."""
+"""Env card: an env's actions and observations with labels and bounds, its time limit, optimum and links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gymlab.envs.make import make_env, time_limit
 from gymlab.envs.registry import KNOWN_OPTIMA, resolve_id, spec_threshold
 from gymlab.envs.settings import EnvSettings
 
-_MOST_ROWS = 64  # components of a picture are not told one by one
+_MOST_ROWS = 64  # components of an image are not listed one by one
 
-Row = dict[str, Any]  # label, kind, and low and high where there are any
+Row = dict[str, Any]  # label, kind, and low and high where it has bounds
 
 
-def sheet(settings: EnvSettings) -> dict[str, Any]:
-    """Everything as plain data. The env is the bare one: labels are of what it gives and takes by itself."""
+def env_card(settings: EnvSettings) -> dict[str, Any]:
+    """The card as JSON data, of the env without wrappers: labels are of its own observations and actions."""
     env = make_env(settings.model_copy(update={"wrappers": ()}))
     try:
         observation = env.observation_space

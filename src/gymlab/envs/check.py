@@ -29,7 +29,7 @@ STEP_FIX = "return obs, float(reward), bool(terminated), bool(truncated), info"
 
 
 class CheckResult(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check of `gymlab envs check`."""
 
     level: Level
     title: str
@@ -38,13 +38,13 @@ class CheckResult(NamedTuple):
 
 
 def check_env(text: str, kwargs: dict[str, Any] | None = None) -> list[CheckResult]:
-    """Everything that could be found out about an env, in the order in which it should be put right."""
+    """The results of all checks, in the order in which problems should be fixed."""
     findings: list[CheckResult] = []
     settings = EnvSettings(id=text, kwargs=kwargs or {})
     for check in (_made, _spaces, _api, _seeding, _world, _limit, _masks, _rendering, _speed):
         try:
             findings += list(check(settings))
-        except Exception as error:
+        except Exception as error:  # any error of the env's author is a result
             findings.append(
                 CheckResult("error", check.__name__.strip("_"), f"the env raised {_where(error)}", "see the line named")
             )
@@ -102,7 +102,7 @@ def _brief(space: Any) -> str:
 
 
 def _api(settings: EnvSettings) -> Iterator[CheckResult]:
-    """Whether reset and step give what Gymnasium asks for, over some random steps; each kind of problem once."""
+    """Whether reset and step follow Gymnasium's API over some random steps; each kind of problem once."""
     env = make_env(settings).unwrapped
     problems: dict[str, CheckResult] = {}
 
@@ -110,16 +110,16 @@ def _api(settings: EnvSettings) -> Iterator[CheckResult]:
         problems.setdefault(title, CheckResult(level, title, detail, fix))
 
     try:
-        obs, info = begin(env, found)
-        look(env.observation_space, obs, "the first observation", found)
+        obs, info = checked_reset(env, found)
+        check_observation(env.observation_space, obs, "the first observation", found)
         env.action_space.seed(1)
         for t in range(_STEPS):
-            obs, reward, terminated, truncated, info = advance(env, sample(env, info), found)
-            look(env.observation_space, obs, f"the observation of step {t + 1}", found)
-            look_at_rest(reward, terminated, truncated, info, found)
+            obs, reward, terminated, truncated, info = checked_step(env, sample(env, info), found)
+            check_observation(env.observation_space, obs, f"the observation of step {t + 1}", found)
+            check_step_result(reward, terminated, truncated, info, found)
             if terminated or truncated:
-                _, info = begin(env, found)
-    except Exception as error:
+                _, info = checked_reset(env, found)
+    except Exception as error:  # any error of the env's author is a result
         fix = "any action that action_space.sample() gives must work"
         found("error", "step", f"the env raised {_where(error)}", fix)
     finally:
@@ -130,7 +130,7 @@ def _api(settings: EnvSettings) -> Iterator[CheckResult]:
 
 
 def _trace(env: Env, seed: int, steps: int = _STEPS, actions: int | None = None) -> list[bytes]:
-    """One episode's observations and rewards, as bytes, under actions drawn from the seed or from another one."""
+    """An episode's observations and rewards as bytes; the action sampler is seeded by `actions`, else by `seed`."""
     env.action_space.seed(seed if actions is None else actions)
     obs, info = env.reset(seed=seed)
     seen = [_bytes(obs)]
@@ -178,7 +178,7 @@ def _seeding(settings: EnvSettings) -> Iterator[CheckResult]:
 
 
 def _world(settings: EnvSettings) -> Iterator[CheckResult]:
-    """Whether an episode depends on those before it, which no checkpoint could hold."""
+    """Whether an episode depends on earlier ones, whose effects no checkpoint contains."""
     if resolve_id(settings.id).id in FRESH_PER_EPISODE:
         yield CheckResult("ok", "episodes", "it keeps a world across resets, so gymlab makes it anew for every episode")
         return
@@ -251,7 +251,7 @@ def _rendering(settings: EnvSettings) -> Iterator[CheckResult]:
         what, _, fix = str(error).rpartition(": ")
         yield CheckResult("warn", "rendering", what or str(error), fix)
         return
-    except Exception as error:
+    except Exception as error:  # any error of the env's author is a result
         fix = "__init__ must take render_mode=None and keep it; drawing needs pip install 'gymlab[render]'"
         yield CheckResult("warn", "rendering", f"it failed: {error}", fix)
         return
@@ -296,8 +296,8 @@ def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[CheckResult]:
     yield CheckResult("ok", "speed", f"{rate:,.0f} steps/s{slow}")
 
 
-def begin(env: Any, found: Found) -> tuple[Any, Any]:
-    """Reset, going on as well as possible where the env does it in an old way."""
+def checked_reset(env: Any, found: Found) -> tuple[Any, Any]:
+    """Reset; envs of an older API are reported, and their result is converted where possible."""
     try:
         result = env.reset(seed=1)
     except TypeError as error:
@@ -311,8 +311,8 @@ def begin(env: Any, found: Found) -> tuple[Any, Any]:
     return (result[0] if isinstance(result, tuple) and result else result), {}
 
 
-def advance(env: Any, action: Any, found: Found) -> tuple[Any, Any, Any, Any, Any]:
-    """Step, likewise."""
+def checked_step(env: Any, action: Any, found: Found) -> tuple[Any, Any, Any, Any, Any]:
+    """Step, with the same conversion."""
     result = env.step(action)
     if isinstance(result, tuple) and len(result) == 5:
         return result
@@ -327,14 +327,14 @@ def _kind(value: Any) -> str:
 
 
 def sample(env: Any, info: Any) -> Any:
-    """A random action, legal where the env says what is."""
+    """A random action, legal under the env's action mask."""
     if isinstance(info, dict) and "action_mask" in info and isinstance(env.action_space, spaces.Discrete):
         return env.action_space.sample(np.asarray(info["action_mask"], np.int8))
     return env.action_space.sample()
 
 
-def look(space: Any, obs: Any, name: str, found: Found) -> None:
-    """Compare an observation with its space: shape, dtype, numbers, bounds."""
+def check_observation(space: Any, obs: Any, name: str, found: Found) -> None:
+    """Compare an observation with its space: shape, dtype, finiteness, bounds."""
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             result = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
@@ -346,14 +346,14 @@ def look(space: Any, obs: Any, name: str, found: Found) -> None:
             )
             return
         for key, inner in space.spaces.items():
-            look(inner, obs[key], f"{name}['{key}']", found)
+            check_observation(inner, obs[key], f"{name}['{key}']", found)
         return
     if isinstance(space, spaces.Tuple):
         if not isinstance(obs, tuple) or len(obs) != len(space.spaces):
             found("error", "observation keys", f"{name} is {_kind(obs)}", f"return a tuple of {len(space.spaces)}")
             return
         for i, inner in enumerate(space.spaces):
-            look(inner, obs[i], f"{name}[{i}]", found)
+            check_observation(inner, obs[i], f"{name}[{i}]", found)
         return
     try:
         array = checked_leaf(space, obs, name)
@@ -373,7 +373,7 @@ def look(space: Any, obs: Any, name: str, found: Found) -> None:
         found("warn", "bounds", f"{name} is outside its space: {array.tolist()!s:.120}", "widen low and high, or clip")
 
 
-def look_at_rest(reward: Any, terminated: Any, truncated: Any, info: Any, found: Found) -> None:
+def check_step_result(reward: Any, terminated: Any, truncated: Any, info: Any, found: Found) -> None:
     """Check everything but the observation."""
     if np.ndim(reward) != 0 or not isinstance(reward, int | float | np.number):
         found("error", "reward", f"it is {reward!r}", STEP_FIX)
@@ -387,37 +387,37 @@ def look_at_rest(reward: Any, terminated: Any, truncated: Any, info: Any, found:
 
 
 def ignores_seed(settings: EnvSettings, imports: tuple[str, ...] = ()) -> bool:
-    """Whether envs that were reset with different seeds give the same for the same actions, to the last bit.
+    """Whether envs reset with different seeds behave identically, bit for bit, under the same actions.
 
-    One env at a time: some kinds cannot be made twice in a process.
+    Parallel envs are then copies of each other. One env at a time: some kinds allow one per process.
     """
-    seen = {_life(settings, imports, seed) for seed in _SEEDS[:2]}
-    return len(seen) == 1 and _life(settings, imports, _SEEDS[2]) in seen
+    seen = {_rollout_digest(settings, imports, seed) for seed in _SEEDS[:2]}
+    return len(seen) == 1 and _rollout_digest(settings, imports, _SEEDS[2]) in seen
 
 
-def _life(settings: EnvSettings, imports: tuple[str, ...], seed: int) -> str:
-    """A digest of all that an env gives in a few steps, episodes that end included."""
+def _rollout_digest(settings: EnvSettings, imports: tuple[str, ...], seed: int) -> str:
+    """A digest of all observations, rewards and endings of a few steps, over episode ends."""
     env = make_env(settings, imports=imports)
     digest = hashlib.sha256()
     try:
         env.action_space.seed(0)
-        _add(digest, env.reset(seed=seed)[0])
+        _update_digest(digest, env.reset(seed=seed)[0])
         for step in range(_SEED_STEPS):
             obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-            _add(digest, (obs, float(reward), bool(terminated)))
+            _update_digest(digest, (obs, float(reward), bool(terminated)))
             if terminated or truncated:
-                _add(digest, env.reset(seed=1000 * seed + step)[0])
+                _update_digest(digest, env.reset(seed=1000 * seed + step)[0])
     finally:
         env.close()
     return digest.hexdigest()
 
 
-def _add(digest: Any, value: Any) -> None:
+def _update_digest(digest: Any, value: Any) -> None:
     if isinstance(value, dict):
         value = tuple(sorted(value.items()))
     if isinstance(value, tuple | list):
         for item in value:
-            _add(digest, item)
+            _update_digest(digest, item)
     else:
         array = np.asarray(value)
         digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())

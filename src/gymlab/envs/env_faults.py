@@ -1,4 +1,4 @@
-"""Environments that fail: what is told about it, and how often a run goes on all the same."""
+"""Env faults: exceptions, hangs and invalid observations of envs, their messages, and the limit on restarts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gymlab.envs.step_buffer import BadObservation
 log = logging.getLogger(__name__)
 
 MOST_RESTARTS = 20
-WINDOW_ENV_STEPS = 1000  # this many restarts within this many env steps: restarting does not help
+WINDOW_ENV_STEPS = 1000  # MOST_RESTARTS restarts within these stop the run
 
 
 class Fault(NamedTuple):
     """One failure of one env or env process."""
 
     env: int  # the first of them, where a process holds several
-    kind: str  # each kind is told once
+    kind: str  # each kind is logged once
     text: str
 
 
@@ -36,11 +36,11 @@ class EnvFault(RunError):
 
 
 class Hung(BaseException):
-    """Raised inside an env that does not come back; no `except Exception` of its author may swallow it."""
+    """Raised inside an env that hangs; a BaseException, so that no `except Exception` of its author catches it."""
 
 
-class Place(NamedTuple):
-    """What an env was doing."""
+class FaultLocation(NamedTuple):
+    """Episode and step of an env when it failed."""
 
     env: int
     name: str
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 class EpisodeSeeds(NamedTuple):
-    """Which seed each episode of each env has."""
+    """The seed of each episode of each env."""
 
     name: str
     run_seed: int
@@ -64,29 +64,30 @@ class EpisodeSeeds(NamedTuple):
     def seed(self, env: int, episode: int) -> int:
         return episode_seed(self.run_seed, env, episode, evaluation=self.evaluation)
 
-    def place(self, env: int, episode: int, elapsed: int, action: Array | None) -> Place:
-        """What an env is doing after `elapsed` steps: the next one, or its reset where there is no action."""
-        message = Place(env, self.name, episode, self.seed(env, episode))
-        return message if action is None else message._replace(step=int(elapsed) + 1, action=action.tolist())
+    def location(self, env: int, episode: int, elapsed: int, action: Array | None) -> FaultLocation:
+        """Where an env is after `elapsed` steps: in the next one, or in its reset where there is no action."""
+        found = FaultLocation(env, self.name, episode, self.seed(env, episode))
+        return found if action is None else found._replace(step=int(elapsed) + 1, action=action.tolist())
 
 
-def describe_fault(place: Place, error: BaseException, ours: str) -> Fault:
-    """An env's fault with the traceback from inside; frames of the file `ours` that lead there are left out."""
+def describe_fault(location: FaultLocation, error: BaseException, ours: str) -> Fault:
+    """The fault of an env's error, with its traceback; the leading frames of our own file `ours` are left out."""
     if isinstance(error, BadObservation):
         kind = re.split(r"[:(\[]", str(error), maxsplit=1)[0]
         message = str(error)
     else:
-        kind = f"{type(error).__name__} {'in a reset' if place.step is None else 'in a step'}"
+        kind = f"{type(error).__name__} {'in a reset' if location.step is None else 'in a step'}"
         what = "it hangs" if isinstance(error, Hung) else f"{type(error).__name__}: {error}"
-        message = f"{what}\n{_inside(error, ours)}"
+        message = f"{what}\n{_traceback(error, ours)}"
     return Fault(
-        place.env,
+        location.env,
         kind,
-        f"env {place.env} ({place.name}) failed {place}: {message}\nFind out more with: gymlab envs check {place.name}",
+        f"env {location.env} ({location.name}) failed {location}: {message}\n"
+        f"Find out more with: gymlab envs check {location.name}",
     )
 
 
-def _inside(error: BaseException, ours: str) -> str:
+def _traceback(error: BaseException, ours: str) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == ours:
         trace = trace.tb_next
@@ -97,16 +98,16 @@ def _inside(error: BaseException, ours: str) -> str:
 
 
 class Restarts:
-    """Counts the faults an engine went on from, tells each kind once, and ends the run where they come too thick."""
+    """Counts the faults after which an engine restarted an env, logs each kind once, and limits their frequency."""
 
     def __init__(self) -> None:
-        self.count = 0  # since the run's first step
+        self.count = 0  # since the run's first step, over resumes
         self.env_steps = 0  # of this engine
         self._recent: deque[int] = deque(maxlen=MOST_RESTARTS)
         self._logged: set[str] = set()
 
     def add(self, fault: Fault) -> None:
-        """One more; RunError where there were too many of late."""
+        """Count one more; RunError for too many within too few env steps."""
         self.count += 1
         self._recent.append(self.env_steps)
         if len(self._recent) == MOST_RESTARTS and self.env_steps - self._recent[0] < WINDOW_ENV_STEPS:
@@ -116,4 +117,4 @@ class Restarts:
             )
         if fault.kind not in self._logged:
             self._logged.add(fault.kind)
-            log.warning("%s\nRestarted. More of this kind are counted in env/restarts and not told.", fault.text)
+            log.warning("%s\nRestarted. More of this kind are counted in env/restarts and not logged.", fault.text)

@@ -1,4 +1,4 @@
-"""Pictures: brightness of colours, and shrinking by the mean over areas. For NumPy and JAX arrays alike."""
+"""Image operations: RGB to greyscale, and downscaling by area means; for NumPy and JAX arrays alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array
 
-_RED = 19595  # 0.299, 0.587 and 0.114 of 2**16: how bright they look (ITU-R BT.601)
+_RED = 19595  # 0.299, 0.587 and 0.114 of 2**16: luma weights of ITU-R BT.601
 _GREEN = 38470
 _BLUE = 7471
 
@@ -21,7 +21,7 @@ def brightness(picture: Array) -> Array:
 
 
 def shrink(picture: Array, size: tuple[int, int]) -> Array:
-    """(..., H, W) bytes at another size: every new pixel is the mean of the area it covers."""
+    """(..., H, W) bytes at another size: every new pixel is the mean of the area it covers (area interpolation)."""
     *lead, height, width = picture.shape
     if height % size[0] == 0 and width % size[1] == 0:  # whole areas, many times faster
         areas = (size[0], height // size[0], size[1], width // size[1])

@@ -1,4 +1,4 @@
-"""How one environment is made: the registered env, its time limit, and the env-side wrappers around it."""
+"""Making one environment: the registered env, its time limit, and the env-side wrappers around it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _GUARDS = (OrderEnforcing, PassiveEnvChecker)
 
 
 class BareEnv(NamedTuple):
-    """An env for an engine, without the layers that the engine does itself."""
+    """An env for an engine, without the Gymnasium wrappers whose work the engine does itself."""
 
     env: Env
-    limit: int  # steps after which an episode is cut
-    cuts_itself: bool  # the limit sits inside the env; otherwise whoever steps it must count
+    limit: int  # steps after which an episode is truncated
+    truncates_itself: bool  # the env itself truncates; otherwise the engine must count steps
 
 
 def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: tuple[str, ...] = ()) -> Env:
-    """The env as users know it: Gymnasium's own stack with a time limit, then the env-side wrappers, innermost first.
+    """The env with Gymnasium's usual wrappers and time limit, then the env-side wrappers, innermost first.
 
     The limit counts the env's own steps: the setting, else the registered one, else 1000.
     """
@@ -64,14 +64,14 @@ def make_bare(settings: EnvSettings) -> BareEnv:
 
 
 def time_limit(settings: EnvSettings) -> int:
-    """Steps after which an episode is cut."""
+    """Steps after which an episode is truncated."""
     spec = _spec(settings.id)
     registered = None if spec is None else spec.max_episode_steps or _frame_limit(spec, settings)
     return settings.max_episode_steps or registered or DEFAULT_TIME_LIMIT
 
 
 def limit_inside(env: Env) -> int | None:
-    """The time limit an env object enforces by itself; a spec that names one does not mean that it is wrapped in it."""
+    """The time limit an env object enforces itself: a spec with a limit does not mean that it is wrapped in it."""
     return int(env.get_wrapper_attr("_max_episode_steps")) if env.has_wrapper_attr("_max_episode_steps") else None
 
 
@@ -85,8 +85,8 @@ def split_wrappers(settings: EnvSettings, base: Path | None = None) -> tuple[tup
             transforms.append(build(part, wrapper))
         else:
             env_side.append(part)
-            if hasattr(wrapper, "also"):  # what one that goes around each env cannot do from there
-                transforms.extend(wrapper.also(arguments(part, wrapper)))
+            if hasattr(wrapper, "extra_transforms"):  # transforms that belong to an env-side wrapper
+                transforms.extend(wrapper.extra_transforms(arguments(part, wrapper)))
     return tuple(env_side), tuple(transforms)
 
 
@@ -144,9 +144,9 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
         raise
     except (DependencyNotInstalled, ImportError) as error:
         raise UserError(f"{settings.id} needs a package that is not installed: {error}") from error
-    except Exception as error:
+    except Exception as error:  # any error of the env's author
         raise UserError(_why_not_made(settings.id, creator or _creator(spec), kwargs, error)) from error
-    raise UserError(f"environment '{settings.id}' is no gymnasium.Env: it makes {type(env).__name__} objects")
+    raise UserError(f"environment '{settings.id}' is not a gymnasium.Env (got {type(env).__name__})")
 
 
 def _load_box2d(spec: EnvSpec | None) -> None:

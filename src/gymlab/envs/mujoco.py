@@ -1,4 +1,4 @@
-"""What MuJoCo would do to its surroundings: files it writes when it warns, processes it ends when it cannot draw."""
+"""MuJoCo: its warnings go to our log, and a working OpenGL backend (MUJOCO_GL) is chosen before it renders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gymlab.process.child import Child
 log = logging.getLogger(__name__)
 _logged: set[str] = set()  # each warning once
 _SECONDS = 60.0
-_TRIAL = (
+_RENDER_PROGRAM = (
     "import gymnasium; env = gymnasium.make('InvertedPendulum-v5', render_mode='rgb_array', width=64, height=64); "
     "env.reset(seed=0); assert env.render().std() > 0"
 )
@@ -28,7 +28,7 @@ def is_mujoco(creator: Any) -> bool:
 
 
 def log_warnings() -> None:
-    """Have MuJoCo warn through our log, where it would write a file into the current folder and on to the screen."""
+    """Log MuJoCo's warnings, which it would write to a file in the current folder and to the screen."""
     mujoco: Any = importlib.import_module("mujoco")
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_warn)
@@ -42,12 +42,12 @@ def _warn(text: str) -> None:
 
 
 def choose_gl_backend() -> None:
-    """Name a way to draw that works in MUJOCO_GL; UserError where none does. To be called before anything is drawn.
+    """Set MUJOCO_GL to a backend that works, before anything is rendered; UserError where none does.
 
-    Each way is tried in a process of its own, for where MuJoCo cannot draw it may take ours along.
+    Each is tried in a child process, because MuJoCo may crash the process where it cannot render.
     """
     requested = os.environ.get("MUJOCO_GL", "")
-    backend, tried = _chosen(requested)
+    backend, tried = _choose(requested)
     if backend:
         os.environ["MUJOCO_GL"] = backend
         return
@@ -57,15 +57,15 @@ def choose_gl_backend() -> None:
 
 
 @cache
-def _chosen(requested: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The first way that works, or "", and what went wrong with those before it."""
+def _choose(requested: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The first backend that works, or "", and the errors of those before it."""
     if requested:
         names = [requested]
     elif sys.platform.startswith("linux"):
         names = ["egl", "osmesa", *(["glfw"] if os.environ.get("DISPLAY") else [])]
     else:
         names = ["glfw"]
-    return first_working(names, trial)
+    return first_working(names, try_backend)
 
 
 def first_working(names: list[str], problem_of: Callable[[str], str]) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -79,8 +79,8 @@ def first_working(names: list[str], problem_of: Callable[[str], str]) -> tuple[s
     return "", tuple(tried)
 
 
-def trial(backend: str, program: str = _TRIAL) -> str:
-    """What goes wrong when a new process draws a picture this way; "" for nothing."""
+def try_backend(backend: str, program: str = _RENDER_PROGRAM) -> str:
+    """The error when a child process renders with this backend; "" for none."""
     environ = {**os.environ, "MUJOCO_GL": backend, "PYTHONWARNINGS": "ignore"}
     try:
         with Child([sys.executable, "-c", program], environ=environ, stdout="null", stderr="file") as child:

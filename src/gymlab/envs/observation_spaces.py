@@ -1,4 +1,4 @@
-"""Observations as plain numbers: choices as one-hot vectors, trees as one vector, further numbers beside it."""
+"""Observation spaces: their leaves, encoding as numeric vectors (one-hot, scaled bytes), and appending numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 
-_CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+_CATEGORICAL = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def map_leaves(space: Any, change: Callable[..., Array], *trees: Tree) -> Tree:
-    """Observations of one space joined into one: `change(leaf space, array of each)` for every leaf."""
+    """An observation made of `change(leaf space, array of each tree)` for every leaf of the space."""
     if isinstance(space, spaces.Dict):
         return {name: map_leaves(leaf, change, *(tree[name] for tree in trees)) for name, leaf in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -51,12 +51,12 @@ def leaf_values(space: Any, obs: Tree) -> list[Array]:
 
 
 def is_categorical(space: Any) -> bool:
-    """Whether its values are choices rather than numbers."""
-    return isinstance(space, _CHOICES)
+    """Whether its values are categories rather than quantities."""
+    return isinstance(space, _CATEGORICAL)
 
 
 def vector_space(space: Any) -> spaces.Box:
-    """What `numbers` gives for a leaf: a vector, with the space's own bounds where it is a Box."""
+    """The space of what `to_vector` returns: a vector, with the leaf's own bounds where it is a Box."""
     if isinstance(space, spaces.Box):
         low, high = (np.ravel(bound).astype(np.float32) for bound in (space.low, space.high))
         if space.dtype == np.uint8:
@@ -72,7 +72,7 @@ def vector_space(space: Any) -> spaces.Box:
 
 
 def to_vector(space: Any, value: Array) -> Array:
-    """(N, d) float32: choices one-hot, bytes scaled to [0, 1], anything else as it is. `value` is (N, ...)."""
+    """(N, d) float32: categories one-hot, bytes scaled to [0, 1], anything else as it is. `value` is (N, ...)."""
     xp = namespace(value)
     if isinstance(space, spaces.Discrete):
         return _one_hot(value - int(space.start), int(space.n))
@@ -86,7 +86,7 @@ def to_vector(space: Any, value: Array) -> Array:
 
 
 def append_space(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
-    """The space with further numbers in it: at the end of a vector, else as the entry `name` of a Dict."""
+    """The space with numbers appended: at the end of a vector, else as the entry `name` of a Dict."""
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return spaces.Box(
             np.concatenate([space.low, extra.low]).astype(np.float32),
@@ -100,7 +100,7 @@ def append_space(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
 
 
 def append_numbers(obs: Tree, name: str, extra: Array, *, vector: bool) -> Tree:
-    """An observation in the space that `beside` gave; `vector` says whether the one before was a vector."""
+    """An observation of the space that `append_space` returned; `vector`: whether the space before was a vector."""
     if vector:
         return namespace(extra).concatenate([obs.astype(np.float32), extra], -1)
     return {**(obs if isinstance(obs, dict) else {"obs": obs}), name: extra}

@@ -1,4 +1,4 @@
-"""Random numbers for transforms: the same from the same key, whether the step is of NumPy or of JAX arrays."""
+"""Random numbers for transforms: drawn by JAX, so equal for equal keys, returned as the step's kind of array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def normal(key: Array | None, stream: int, like: Array) -> Array:
 
 
 def uniform(key: Array | None, stream: int, like: Array, shape: tuple[int, ...]) -> Array:
-    """Numbers in [0, 1), float32, of the kind of `like`."""
+    """Numbers in [0, 1), float32, as a NumPy or JAX array like `like`."""
     return _as(like, _uniform(key, np.uint32(stream), shape))
 
 

@@ -1,4 +1,4 @@
-"""Objects given by reference (`module:Name`, `./file.py:Name`): how users extend gymlab without editing it."""
+"""References to Python objects (`module:Name`, `./file.py:Name`), by which users extend gymlab without editing it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def reference_hash(ref: str, base: Path | None = None) -> str:
 
 
 def import_module(name: str, subject: str) -> ModuleType:
-    """Import a user's module; what goes wrong is told in one line that names `subject`."""
+    """Import a user's module; UserError, in one line that begins with `subject`, where that fails."""
     make_importable()
     try:
         return importlib.import_module(name)
@@ -71,7 +71,7 @@ def import_module(name: str, subject: str) -> ModuleType:
                 f"{subject}: there is no module '{name}' in the current folder or among the installed packages"
             ) from error
         raise UserError(f"{subject}: importing '{name}' failed: {_brief(error)}") from error
-    except Exception as error:
+    except Exception as error:  # any error of the module's author
         raise UserError(f"{subject}: importing '{name}' failed: {_brief(error)}") from error
 
 
@@ -103,14 +103,14 @@ def _load_file(ref: str, path: Path) -> ModuleType:
     make_importable()
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception as error:  # any error of the file's author
         del sys.modules[name]
         raise UserError(f"'{ref}': importing '{path.name}' failed: {_brief(error)}") from error
     return module
 
 
 def _brief(error: Exception) -> str:
-    """`ValueError: text (file.py:12)`: the innermost place, for people who do not want a traceback."""
+    """`ValueError: text (file.py:12)`: an error and its innermost frame, in place of a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -23,10 +23,10 @@ KNOWN_OPTIMA = {
     "MountainCar-v0": -97.6,
     "CartPole-v1": 500.0,
 }
-"""The best mean return any policy can reach: a higher `solved_at` cannot be met."""
+"""The best mean return any policy can reach: an upper bound of `solved_at`."""
 
 FRESH_PER_EPISODE = frozenset({"BipedalWalker-v3", "BipedalWalkerHardcore-v3"})
-"""Envs that keep a world across resets: re-made for each episode, so that an episode depends on its seed alone."""
+"""Envs whose physics world outlives a reset: made anew for each episode, so that it depends on its seed alone."""
 
 _RENAMED = {
     "Acrobot-v0": "Acrobot-v1",
@@ -50,7 +50,7 @@ _OLD_ATARI = re.compile(r"(?P<game>[A-Za-z]\w*?)(?P<kind>NoFrameskip|Determinist
 # Shims, experiments that need flax, and a thousand levels of Doom, most of which no package ships.
 _NOT_OFFERED = re.compile(r"GymV\d+Environment-v0|(phys2d|tabular)/.+|Vizdoom\w+-S[1-5]-v0")
 _RETRO = re.compile(r"Retro/[\w-]+-v\d+")
-_EXTRAS = {  # the extra, and the modules that must be there
+_EXTRAS = {  # module prefix: the extra, and the modules it installs
     "gymlab.envs.games.minatar": ("minatar", ("minatar",)),
     "gymnasium.envs.box2d": ("box2d", ("Box2D",)),
     "gymnasium.envs.mujoco": ("mujoco", ("mujoco", "imageio")),
@@ -61,15 +61,15 @@ _KNOWN_PACKAGES = ("gymnasium.", "gymlab.", "ale_py.")  # their envs are registe
 
 
 class ResolvedEnv(NamedTuple):
-    """An env that exists, under the name it is made by."""
+    """An existing env and the id it is made by."""
 
     id: str  # a registered id, or the reference as it was written
-    kwargs: dict[str, Any]  # what the old name stood for; the user's own kwargs go on top
-    note: str  # "" or what to tell the user
+    kwargs: dict[str, Any]  # that the old id stood for; the user's own override them
+    note: str  # for the user; "" for none
 
 
 def resolve_id(text: str) -> ResolvedEnv:
-    """The env a user means by `text`; UserError when there is none or when a package is missing."""
+    """The env with this id, old id or reference; UserError for an unknown one or a missing package."""
     _register_games()
     if is_reference(text) or ":" in text:
         _check_reference(text)
@@ -115,8 +115,8 @@ def spec_threshold(text: str) -> float | None:
     return None if spec is None else spec.reward_threshold
 
 
-def family(text: str) -> str:
-    """The kind of env an id stands for: classic_control, toy_text, box2d, atari, ...; `own` where it is the user's."""
+def env_family(text: str) -> str:
+    """The family of an id: classic_control, toy_text, box2d, atari, ...; `own` for the user's envs."""
     _register_games()
     if text.startswith("ALE/"):
         return "atari"
@@ -244,7 +244,7 @@ def _register_atari(text: str, new: str) -> None:
             f"{new if new == text else f'{text} ({new})'} needs an extra package: pip install 'gymlab[atari]'"
         )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*Overriding environment")  # env processes are told of theirs before
+        warnings.filterwarnings("ignore", ".*Overriding environment")  # env processes register theirs first
         ale: Any = import_module("ale_py", f"'{text}'")
     ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)  # no banner for every env
 
@@ -256,7 +256,7 @@ def _register_doom(name: str) -> None:
 
 
 def _register_retro(name: str) -> None:
-    """Know the game that the package ships and the one that is asked for: most of its games are without ROMs."""
+    """Register the game the package ships and the requested one: the ROMs of most others are missing."""
     if importlib.util.find_spec("stable_retro") is None:
         raise UserError(f"{name} needs an extra package: pip install 'gymlab[retro]'")
     games = import_module("gymlab.envs.games.retro", "stable-retro's games")

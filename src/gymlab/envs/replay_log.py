@@ -1,6 +1,6 @@
-"""What led every env to where it stands: its episode's index and the actions since that episode's reset.
+"""Replay log of envs: per env its episode's index and the actions since that episode's reset.
 
-Every episode has its own seed, so this is all that is needed to rebuild an env, in this process or in another.
+Every episode has its own seed, so an env can be rebuilt from these by replaying, in this process or in another.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from gymlab.envs.step_buffer import StepBuffer
 Progress = Callable[[int, int], None]  # (steps replayed, steps to replay)
 Snapshot = dict[str, np.ndarray]
 
-_FIRST_ROOM = 1024  # steps the action log holds before it grows
+_FIRST_CAPACITY = 1024  # capacity of the action log in steps before it grows
 _FIELDS = ("episode", "elapsed", "actions", "digest", "restorable", "restarts")
 
 
 class Restored(NamedTuple):
-    """What came back from a snapshot."""
+    """The result of restoring a snapshot."""
 
     step: VecStep
-    exact: bool  # every env stands exactly where it stood
-    reason: str  # why not; "" when exact
+    exact: bool  # every env is in the state it was in
+    reason: str  # why it is not exact; "" when it is
 
 
-class History:
+class ActionLog:
     """`episode` and `elapsed` (steps since the reset) of every env, and its actions."""
 
     def __init__(self, buffers: StepBuffer, action_space: Any, limit: int) -> None:
@@ -39,40 +39,40 @@ class History:
         n = len(self.episode)
         self.elapsed = np.zeros(n, np.int64)
         self._rows = np.arange(n)
-        self._log = np.zeros((n, min(_FIRST_ROOM, limit), *action_space.shape), action_space.dtype)
-        self._room = self._log.shape[1]  # steps until the log may be full
+        self._log = np.zeros((n, min(_FIRST_CAPACITY, limit), *action_space.shape), action_space.dtype)
+        self._steps_left = self._log.shape[1]  # until the log may be full
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self._log.dtype
 
-    def remember(self, actions: Array) -> None:
-        """The actions that are about to be taken; `elapsed` is the caller's to move on."""
-        if self._room == 0:
+    def append(self, actions: Array) -> None:
+        """Log the actions of the next step; the caller advances `elapsed`."""
+        if self._steps_left == 0:
             longest = int(self.elapsed.max())
             if longest == self._log.shape[1]:
                 self._grow()
-            self._room = self._log.shape[1] - longest
-        self._room -= 1
+            self._steps_left = self._log.shape[1] - longest
+        self._steps_left -= 1
         self._log[self._rows, self.elapsed] = actions
 
     def replace(self, row: int, actions: Array) -> None:
-        """This env has taken just these actions since its reset."""
+        """Set the actions an env has taken since its reset."""
         while self._log.shape[1] <= len(actions):
             self._grow()
         self._log[row, : len(actions)] = actions
         self.elapsed[row] = len(actions)
-        self._room = 0
+        self._steps_left = 0
 
-    def load(self, snapshot: Snapshot, kept: Array) -> None:
-        """Take over a snapshot's actions where an env was rebuilt by them; the others have just begun an episode."""
+    def load(self, snapshot: Snapshot, rebuilt: Array) -> None:
+        """Copy a snapshot's actions of the envs that are `rebuilt`; the others have just begun an episode."""
         ends = np.cumsum(snapshot["elapsed"])
         for row in self._rows.tolist():
-            begin = ends[row] - snapshot["elapsed"][row] if kept[row] else ends[row]
+            begin = ends[row] - snapshot["elapsed"][row] if rebuilt[row] else ends[row]
             self.replace(row, snapshot["actions"][begin : ends[row]])
 
     def snapshot(self, rows: slice, *, restorable: bool) -> Snapshot:
-        """Where these envs stand: one row per env, and the actions since the resets, env after env."""
+        """The replay log of these envs: one row per env, and the actions since the resets, concatenated."""
         chosen = self._rows[rows].tolist()
         return {
             "episode": self.episode[rows].copy(),
@@ -101,7 +101,7 @@ def check_fields(snapshot: Snapshot) -> None:
 
 
 def incompatibility(snapshot: Snapshot, n: int, action_space: Any, restorable: bool) -> str:
-    """Why a snapshot cannot be replayed at all, or nothing."""
+    """Why a snapshot cannot be replayed at all; "" where it can."""
     if not restorable or not snapshot["restorable"].any():
         return "env objects given from Python cannot be rebuilt: new episodes began"
     if len(snapshot["episode"]) != n:

@@ -13,7 +13,7 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.transform import BaseTransform, first_rows, unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, unmasked
 
 ENV = "env"
 """The part that the env itself pays."""
@@ -50,5 +50,5 @@ class Potential(BaseTransform):
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
         after = xp.where(step.terminated, 0.0, self.potential(unmasked(step.successor)))
-        bonus = xp.where(first_rows(step), 0.0, self.gamma * after - state).astype(np.float32)
+        bonus = xp.where(is_reset(step), 0.0, self.gamma * after - state).astype(np.float32)
         return self.potential(unmasked(step.obs)).astype(np.float32), add_part(step, self.adds[0], bonus)

@@ -1,4 +1,4 @@
-"""The arrays of one VecStep, laid out in a single block of bytes so that a step crosses processes in one message."""
+"""The arrays of one VecStep in a single block of bytes, so that a step is one message between processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Put = Callable[[int, Any], None]
 
 
 class BadObservation(Exception):
-    """An observation that is not what the env's space promises."""
+    """An observation that does not match the env's space."""
 
 
 class StepBuffer:
@@ -77,18 +77,18 @@ class StepBuffer:
             return {key: self._place(inner) for key, inner in planned.items()}
         return tuple(self._place(inner) for inner in planned)
 
-    def still(self) -> VecStep:
-        """A step on which nothing was paid and nothing ended, with `successor` equal to `obs`."""
+    def without_transition(self) -> VecStep:
+        """The step with zero rewards and no endings, and `successor` equal to `obs`."""
         for array in (self.step.reward, self.step.terminated, self.step.truncated):
             array.fill(0)
         for successor, obs in zip(self.successor_leaves, self.obs_leaves, strict=True):
             np.copyto(successor, obs)
         return self.step
 
-    def cut(self, row: int, last: StepBuffer, its_row: int) -> None:
-        """Make a transition that went wrong one that was cut: paid nothing, its successor the last good observation."""
+    def truncate(self, row: int, last: StepBuffer, last_row: int) -> None:
+        """Truncate a transition that failed: reward 0, and the last valid observation as its successor."""
         for successor, obs in zip(self.successor_leaves, last.obs_leaves, strict=True):
-            successor[row] = obs[its_row]
+            successor[row] = obs[last_row]
         self.step.reward[row] = 0.0
         self.step.terminated[row] = False
         self.step.truncated[row] = self.step.fresh[row] = True
@@ -111,7 +111,7 @@ def leaves(tree: Tree) -> Iterator[Array]:
 
 
 def check_supported(observation: Any, action: Any) -> None:
-    """UserError where a space is of a kind no policy can read or write."""
+    """UserError where a space is of a kind that policies do not support."""
     if not isinstance(action, _LEAVES):
         raise UserError(f"action space {action} is not supported: use Discrete, MultiDiscrete, MultiBinary or Box")
     _map_space(observation, leaf_shape)
@@ -185,7 +185,7 @@ def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
 
 
 def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
-    """The same, refusing what the space does not allow."""
+    """The same for the first observation of an episode, whose values are checked too."""
     if isinstance(space, spaces.Dict):
         keyed = {key: checked_writer(inner, tree[key], f"{name}['{key}']") for key, inner in space.spaces.items()}
 

@@ -1,4 +1,4 @@
-"""What a transform is: a change to whole VecSteps, written once for NumPy and JAX arrays."""
+"""Transforms: wrappers of whole VecSteps, written once for NumPy and JAX arrays, with state in every checkpoint."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Transform(Protocol):
 
     `space` is called first. `apply` sees every step in order, the first one (all `fresh`) included. Two more methods
     are optional: `spaces(spaces)` where more than the observation space changes or must be known, and
-    `act(state, action, key) -> (state, action)`, which sees the action on its way to the env, outermost transform
-    first, and may remember it or replace it. One that is `training_only` is left out of evaluation unless its recipe
+    `act(state, action, key) -> (state, action)`, which gets the action before the env does, outermost transform
+    first, and may store or replace it. One that is `training_only` is left out of evaluation unless its recipe
     says `in_evaluation: true`.
     """
 
@@ -35,10 +35,10 @@ class Transform(Protocol):
 
 
 class BaseTransform(Settings):
-    """What most transforms have in common: no chance, no memory, the same observation space."""
+    """Defaults of most transforms: deterministic, stateless, the same observation space."""
 
     random: ClassVar[bool] = False
-    adds: ClassVar[tuple[str, ...]] = ()  # names of the parts it gives the training reward
+    adds: ClassVar[tuple[str, ...]] = ()  # names of the parts it adds to the training reward
 
     def space(self, space: Any) -> Any:
         return space
@@ -48,11 +48,11 @@ class BaseTransform(Settings):
 
 
 def transformed(spaces: Spaces, transforms: tuple[Transform, ...]) -> Spaces:
-    """What a policy sees of an env behind these transforms: the call that every transform needs before its first."""
+    """The spaces behind these transforms. Must be called before their `init`."""
     names = ["env"]
     for transform in transforms:
         if hasattr(transform, "check_parts") and all(hasattr(other, "adds") for other in transforms):
-            transform.check_parts(names)  # those of a user need not say what they add
+            transform.check_parts(names)  # transforms of users may lack `adds`
         names += getattr(transform, "adds", ())
         if hasattr(transform, "spaces"):
             spaces = transform.spaces(spaces)
@@ -62,7 +62,7 @@ def transformed(spaces: Spaces, transforms: tuple[Transform, ...]) -> Spaces:
 
 
 def map_unmasked(obs: Tree, change: Callable[[Tree], Tree]) -> Tree:
-    """`change` the observation, leaving an action mask around it as it is."""
+    """`change` the observation and keep its action mask, if it has one."""
     return Masked(change(obs.obs), obs.mask) if isinstance(obs, Masked) else change(obs)
 
 
@@ -72,10 +72,10 @@ def unmasked(obs: Tree) -> Tree:
 
 
 def map_observations(step: VecStep, change: Callable[[Tree], Tree]) -> VecStep:
-    """The step with both of its observations changed alike."""
+    """The step with `change` applied to both of its observations."""
     return step._replace(obs=map_unmasked(step.obs, change), successor=map_unmasked(step.successor, change))
 
 
-def first_rows(step: VecStep) -> Array:
-    """(N,) where a first step begins an episode that none went before: nothing was done, and nothing is paid."""
+def is_reset(step: VecStep) -> Array:
+    """(N,) the rows of a reset: no action was taken and no episode ended."""
     return step.fresh & ~(step.terminated | step.truncated)

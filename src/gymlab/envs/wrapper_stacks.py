@@ -1,6 +1,6 @@
-"""What stands between an env and the policy, in training and in evaluation, and where the two differ.
+"""Wrapper stacks between env and policy, in training and in evaluation.
 
-They are the same but for wrappers that declare themselves to be for training only, as noise does.
+Evaluation leaves out the wrappers that declare themselves `training_only`, such as noise; the rest must be equal.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from gymlab.envs.wrappers import arguments, is_transform, load_wrapper
 
 
 class WrapperStacks(NamedTuple):
-    """Innermost first: the env, what is around each one, and what acts on the steps of all of them."""
+    """Innermost first: the env, its wrappers, and the transforms of all envs' steps."""
 
     training: list[str]
     evaluation: list[str]
-    left_out: list[str]  # what evaluation does without, as declared
+    left_out: list[str]  # by evaluation, as declared
     observation: Any  # the evaluation env's spaces, before any transform
     action: Any
 
     @property
     def note(self) -> str:
-        """For the user; "" where there is nothing to tell."""
+        """A message for the user; "" where evaluation leaves nothing out."""
         return f"evaluation leaves out {', '.join(self.left_out)}" if self.left_out else ""
 
 
 def evaluation_settings(settings: EnvSettings) -> EnvSettings:
-    """The env block of evaluation: without the wrappers that are for training only."""
-    kept = tuple(part for part in settings.wrappers if not _training_only(part))
-    return settings if len(kept) == len(settings.wrappers) else settings.model_copy(update={"wrappers": kept})
+    """The env settings of evaluation: without the wrappers that are for training only."""
+    parts = tuple(part for part in settings.wrappers if not _training_only(part))
+    return settings if len(parts) == len(settings.wrappers) else settings.model_copy(update={"wrappers": parts})
 
 
 def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
-    """Both stacks, compared: RunError where they differ in more than what was declared."""
+    """Both stacks; RunError where they differ in more than what the wrappers declare."""
     evaluated = evaluation_settings(settings)
     env = make_env(evaluated)
     observation = env.observation_space
@@ -56,13 +56,13 @@ def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
     return WrapperStacks(training, evaluation, left_out, observation, action)
 
 
-def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, seen: Spaces) -> None:
-    """RunError unless evaluation shows a policy the spaces it is trained on (`seen`, from the engine's `inner`)."""
+def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, trained: Spaces) -> None:
+    """RunError unless the policy has the spaces in evaluation that it is trained on (`trained`)."""
     _, transforms = split_wrappers(evaluation_settings(settings))
-    shown = transformed(inner._replace(observation=stacks.observation, action=stacks.action), transforms)
+    evaluated = transformed(inner._replace(observation=stacks.observation, action=stacks.action), transforms)
     for name in ("observation", "action", "masked"):
-        mine = getattr(seen, name)
-        theirs = getattr(shown, name)
+        mine = getattr(trained, name)
+        theirs = getattr(evaluated, name)
         if mine != theirs:
             raise RunError(f"training and evaluation see different envs: {name} is {mine} against {theirs}")
 

@@ -43,10 +43,10 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
 
 def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
     """The native Atari engine class, if requested, or if it fits and the choice is automatic."""
-    from gymlab.envs.engines.ale import AleEngine, cannot
+    from gymlab.envs.engines.ale import AleEngine, unsupported_reason
 
     eligible = recipe.engine == "ale" or (recipe.engine == "auto" and recipe.vectorization == "auto")
-    if not eligible or (recipe.engine == "auto" and (factory is not None or cannot(recipe.env))):
+    if not eligible or (recipe.engine == "auto" and (factory is not None or unsupported_reason(recipe.env))):
         return None
     if factory is not None:
         raise UserError("engine: ale cannot run this recipe (the env is a Python object): use engine: auto")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gymlab.core.errors import UserError, suggestion
-from gymlab.envs.registry import family
+from gymlab.envs.registry import env_family
 from gymlab.recipes.inherit import read_recipe_file
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.resolve import find_target, packaged_files, user_files
@@ -35,7 +35,7 @@ def candidates() -> list[Candidate]:
     replaced = {(env, name) for env, name, _ in own}
     ours = [found for path in packaged_files() for found in _variants(path, packaged=True)]
     remaining = [found for found in ours if found[:2] not in replaced]
-    return [Candidate(reference, family(env)) for env, _, reference in (*remaining, *own)]
+    return [Candidate(reference, env_family(env)) for env, _, reference in (*remaining, *own)]
 
 
 def _variants(path: Path, *, packaged: bool) -> list[tuple[str, str, str]]:
@@ -62,7 +62,7 @@ def _matching(pattern: str, known: Sequence[Candidate]) -> list[Candidate]:
     if any(sign in pattern for sign in "*?["):
         names = [candidate.reference for candidate in known]
         raise UserError(f"no recipe is called like '{pattern}': {suggestion(pattern.strip('*?[]'), names)}")
-    return [Candidate(pattern, family(find_target(pattern).env))]  # an env without a recipe, or an error
+    return [Candidate(pattern, env_family(find_target(pattern).env))]  # an env without a recipe, or an error
 
 
 def _check_families(families: Sequence[str], known: Sequence[Candidate]) -> None:

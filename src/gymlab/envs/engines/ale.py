@@ -1,4 +1,4 @@
-"""The engine for Atari pictures over ale-py's own vector env: every frame is played and shrunk in native threads.
+"""The engine for Atari images over ale-py's vector env: frames are emulated and downscaled in native threads.
 
 It follows `games/atari`: the same episodes from the same seeds, and pictures within one grey level of 255.
 """
@@ -27,8 +27,8 @@ _KNOWN = frozenset(
 )
 
 
-def cannot(settings: EnvSettings) -> str:
-    """Why this env is not one for the native engine; "" where it is."""
+def unsupported_reason(settings: EnvSettings) -> str:
+    """Why the native engine does not support this env; "" where it does."""
     if not resolve_id(settings.id).id.startswith("ALE/"):
         return f"{settings.id} is no Atari game"
     env_side, _ = split_wrappers(settings)
@@ -55,7 +55,7 @@ class AleEngine(NativeEngine):
         threads: int = 0,
     ) -> None:
         super().__init__(n_envs, imports, run_seed, evaluation)
-        problem = cannot(settings)
+        problem = unsupported_reason(settings)
         if problem:
             raise UserError(f"engine: ale cannot run this recipe ({problem}): use engine: auto")
         (part,) = split_wrappers(settings)[0]
@@ -74,13 +74,13 @@ class AleEngine(NativeEngine):
             self.history.episode[:] = episode - 1
         self._begin(np.ones(self.n_envs, bool))
         self._buffer.step.fresh.fill(True)
-        return self._buffer.still()
+        return self._buffer.without_transition()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One decision of every env."""
         assert active is None or active.all(), "the native engine steps all envs"
         actions = np.array(action, self.history.dtype)
-        self.history.remember(actions)
+        self.history.append(actions)
         step = self._buffer.step
         obs, reward, over, _, info = self._env.step(actions)
         self._show(obs, step.obs)

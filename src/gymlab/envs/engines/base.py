@@ -14,7 +14,7 @@ from gymlab.core.rng import episode_seed
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.env_faults import Restarts
 from gymlab.envs.make import import_all
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
+from gymlab.envs.replay_log import ActionLog, Progress, Restored, Snapshot, check_fields, incompatibility, next_episode
 from gymlab.envs.step_buffer import StepBuffer
 
 
@@ -73,7 +73,7 @@ class NativeEngine(HostEngine):
     def _allocate(self, spaces: Spaces) -> None:
         self.spaces = spaces
         self._buffer = StepBuffer(spaces, self.n_envs)
-        self.history = History(self._buffer, spaces.action, spaces.max_episode_steps)
+        self.history = ActionLog(self._buffer, spaces.action, spaces.max_episode_steps)
 
     def _seed(self, env: int, episode: int) -> int:
         return episode_seed(self._run_seed, env, episode, evaluation=self._evaluation)
@@ -90,7 +90,7 @@ class NativeEngine(HostEngine):
             self._buffer.step.fresh[:] = snapshot["elapsed"] == 0
             digests = np.stack([self._buffer.digest(row) for row in range(self.n_envs)])
             if np.array_equal(digests, snapshot["digest"]):
-                return Restored(self._buffer.still(), True, "")
+                return Restored(self._buffer.without_transition(), True, "")
             longest = int(snapshot["elapsed"].max())
             problem = f"the replay of {longest} steps ended in other observations than the checkpoint's"
             problem += ": new episodes began"

@@ -1,7 +1,7 @@
 """The engine over EnvPool (extra `envpool`): every env is stepped in native threads.
 
-EnvPool's seeds are fixed when its envs are made, so an episode is known by its place after that: the snapshot says how
-often each env is reset on the way to it. That leads back to where an env stood if chance has a say at resets alone.
+EnvPool's seeds are fixed when its envs are made, so a snapshot holds how often each env was reset since. Repeating the
+resets and actions rebuilds an env exactly where only its resets are random.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ CHANCE_AT_RESETS = frozenset(
         *(f"{name}-v5" for name in _MUJOCO),
     }
 )
-"""Envs whose steps throw no dice: these can be put back where they stood."""
+"""Envs whose steps are deterministic: these can be rebuilt exactly."""
 
 
-def cannot(settings: EnvSettings) -> str:
-    """Why this env is not one for EnvPool; "" where it is. Raises where the package is missing."""
+def unsupported_reason(settings: EnvSettings) -> str:
+    """Why EnvPool does not support this env; "" where it does. UserError where the package is missing."""
     resolved = resolve_id(settings.id)
     if importlib.util.find_spec("envpool") is None:
         raise UserError(EXTRA)
@@ -88,7 +88,7 @@ class EnvPoolEngine(NativeEngine):
         threads: int = 0,
     ) -> None:
         super().__init__(n_envs, imports, run_seed, evaluation)
-        problem = cannot(settings)
+        problem = unsupported_reason(settings)
         if problem:
             raise UserError(f"engine: envpool cannot run this recipe ({problem}): use engine: auto")
         self._id = resolve_id(settings.id).id
@@ -110,16 +110,16 @@ class EnvPoolEngine(NativeEngine):
             self.history.episode[:] = episode - 1
         self._begin(self._everyone)
         self._buffer.step.fresh.fill(True)
-        return self._buffer.still()
+        return self._buffer.without_transition()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
         actions = np.array(action, self.history.dtype)
-        self.history.remember(actions)
+        self.history.append(actions)
         step = self._buffer.step
         rows = self._everyone
         if active is not None:
-            self._buffer.still()
+            self._buffer.without_transition()
             rows = rows[np.asarray(active, bool)]
         if len(rows):  # EnvPool would wait for ever for the answers of none
             # In the order of `rows`: answers are only out of order where some are not waited for.
@@ -177,20 +177,20 @@ class EnvPoolEngine(NativeEngine):
         done = 0
         obs = self._buffer.step.obs
         starts = np.cumsum(elapsed) - elapsed
-        turns = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
-        for turn, (stepped, k) in enumerate(turns):
+        operations = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
+        for index, (stepped, k) in enumerate(operations):
             rows = self._everyone[(elapsed if stepped else resets) > k]
             if stepped:
                 obs[rows] = self._pool.step(snapshot["actions"][starts[rows] + k], rows)[0]
             else:
                 obs[rows] = self._pool.reset(rows)[0]
             done += len(rows)
-            if progress is not None and turn % _REPORT_EVERY == 0:
+            if progress is not None and index % _REPORT_EVERY == 0:
                 progress(done, total)
         self.history.episode[:] = snapshot["episode"]
 
     def _check(self, actions: Array) -> None:
-        """RunError where a number is none."""
+        """RunError for NaN or infinity."""
         if all(math.isfinite(flat.dot(flat)) or np.isfinite(flat).all() for flat in self._finite):
             return
         step = self._buffer.step
@@ -208,7 +208,7 @@ def _package() -> Any:
 
 
 def _check_alike(name: str, pool: Any, expected: Spaces) -> None:
-    """UserError unless EnvPool's env shows and takes what Gymnasium's does."""
+    """UserError unless EnvPool's env has the spaces of Gymnasium's."""
     pairs = ((pool.observation_space, expected.observation), (pool.action_space, expected.action))
     for theirs, ours in pairs:
         both = spaces.Discrete if isinstance(ours, spaces.Discrete) else spaces.Box

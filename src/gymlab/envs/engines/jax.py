@@ -1,4 +1,4 @@
-"""Steps a compiled env: adds the time limit and the next episode around the pure functions of a `JaxEnv`."""
+"""The engine for compiled envs: time limit and autoreset around the pure functions of a `JaxEnv`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEP_STREAM = 2**32 - 1
 
 
 class EngineState(NamedTuple):
-    """Everything there is to the envs: checkpoint it and they continue exactly."""
+    """The whole state of the envs: restored from a checkpoint, they continue exactly."""
 
     env: Tree  # (N, ...)
     elapsed: Array  # (N,) int32 steps of the running episode

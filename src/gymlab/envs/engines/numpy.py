@@ -1,4 +1,4 @@
-"""The engine for evaluating envs that have a NumPy twin: all of them in a few array operations, with equal bits."""
+"""The engine for evaluating envs with a NumPy port: vectorised over all envs, equal to Gymnasium bit for bit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NumpyEngine:
         step = self._buffers.step
         step.obs[:] = self._env.observe(self._state)
         step.fresh.fill(True)
-        return self._buffers.still()
+        return self._buffers.without_transition()
 
     def step(self, action: Array, active: Array) -> VecStep:
         """One step of the `active` envs: the others keep their observation and are paid nothing."""
@@ -60,7 +60,7 @@ class NumpyEngine:
         return step
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Holds no resources."""
 
     def _begin(self, rows: range | list[int]) -> Array:
         """The first states of these envs' next episodes."""
@@ -70,7 +70,7 @@ class NumpyEngine:
 
 
 def find_numpy_twin(settings: EnvSettings) -> tuple[NumpyEnv, Spaces] | None:
-    """The twin of an env and its spaces; None where it has none, or where the two differ on this machine."""
+    """The NumPy port of an env and its spaces; None where it has none, or where the two differ on this machine."""
     resolved = resolve_id(settings.id)
     twin = find_numpy_port(resolved.id, {**resolved.kwargs, **settings.kwargs})
     if twin is None or split_wrappers(settings)[0]:
@@ -86,18 +86,18 @@ def find_numpy_twin(settings: EnvSettings) -> tuple[NumpyEnv, Spaces] | None:
 
 
 def agree(twin: NumpyEnv, bare: BareEnv) -> bool:
-    """Whether both go the same way, bit for bit: how a library rounds a sine may depend on the machine."""
+    """Whether both give the same states bit for bit: how a library rounds a sine may depend on the machine."""
     random = np.random.default_rng(0)
     seeds = random.integers(2**31, size=8)  # as many states at once as the widest registers hold
     states = np.stack([twin.first(seeding.np_random(int(seed))[0]) for seed in seeds], axis=-1)
     actions = random.integers(bare.env.action_space.n, size=(_COMPARED_STEPS, len(seeds)))  # type: ignore[attr-defined]
-    trail = [states]
+    states_over_time = [states]
     for action in actions:
-        trail.append(twin.step(trail[-1], action)[0])
+        states_over_time.append(twin.step(states_over_time[-1], action)[0])
     for row, seed in enumerate(seeds):
         bare.env.reset(seed=int(seed))
         for t, action in enumerate(actions[:, row]):
-            if not np.array_equal(twin.state_of(bare.env), trail[t][:, row]):
+            if not np.array_equal(twin.state_of(bare.env), states_over_time[t][:, row]):
                 return False
             if bare.env.step(action)[2]:
                 break

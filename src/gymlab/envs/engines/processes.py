@@ -1,4 +1,4 @@
-"""The same engine over several env processes, for envs too slow to be stepped one after the other."""
+"""ProcessEngine: envs stepped in several worker processes, and the choice between these and one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gymlab.envs.env_faults import EpisodeSeeds, Fault
 from gymlab.envs.make import import_all, make_bare, split_wrappers
 from gymlab.envs.registry import registration_json
 from gymlab.envs.replay_log import (
-    History,
+    ActionLog,
     Progress,
     Restored,
     Snapshot,
@@ -35,15 +35,15 @@ from gymlab.envs.step_buffer import StepBuffer
 log = logging.getLogger(__name__)
 _SLOW_SECONDS = 1e-3  # per env step: below this, talking to processes costs more than it saves
 _PATIENCE_SECONDS = 60.0
-_TRIES = 3  # how often a lost worker's request is made again before its envs are suspected
+_TRIES = 3  # of a lost worker's request before its envs count as faulty
 _MOST_NAMED = 8  # envs of a lost worker that are named
 
 
 class ProcessEngine(HostEngine):
     """A HostEngine over worker processes with several envs each; byte for byte what `GymnasiumEngine` gives.
 
-    With `on_error: restart` a worker that dies or hangs is replaced, its envs are replayed to where they stood and the
-    step is taken again: nobody notices. Only an env that fails again at the same step begins a new episode.
+    With `on_error: restart` a worker that dies or hangs is replaced, its envs are rebuilt by replay and the step is
+    repeated, with the same result. Only an env that fails again at the same step begins a new episode.
     """
 
     name = "gymnasium"
@@ -82,8 +82,8 @@ class ProcessEngine(HostEngine):
         self.spaces = Spaces(env.observation_space, env.action_space, description["masked"], description["limit"])
         self._whole = StepBuffer(self.spaces, n_envs)
         self._parts = [StepBuffer(self.spaces, rows.stop - rows.start) for rows in self._ranges]
-        self._history = History(self._whole, self.spaces.action, self.spaces.max_episode_steps)
-        self._taking: Array | None = None  # the actions of the step that is being taken
+        self._history = ActionLog(self._whole, self.spaces.action, self.spaces.max_episode_steps)
+        self._step_actions: Array | None = None  # the actions of the step in progress
 
     @property
     def pids(self) -> list[int]:
@@ -92,10 +92,10 @@ class ProcessEngine(HostEngine):
 
     def reset(self, episode: int | None = None) -> VecStep:
         episodes = self._history.episode + 1 if episode is None else np.full(self.n_envs, episode)
-        asked = [RESET + json.dumps(episodes[rows].tolist()).encode() for rows in self._ranges]
-        for k, message in enumerate(asked):
+        requests = [RESET + json.dumps(episodes[rows].tolist()).encode() for rows in self._ranges]
+        for k, message in enumerate(requests):
             self._pool.send(k, message)
-        for k, message in enumerate(asked):
+        for k, message in enumerate(requests):
             self._begin(k, message)
         self._history.elapsed.fill(0)
         return self._whole.step
@@ -106,21 +106,22 @@ class ProcessEngine(HostEngine):
             head = STEP if active is None else STEP_SOME + np.asarray(active[rows], bool).tobytes()
             self._pool.send(k, head + actions[rows].tobytes())
         self._restarts.env_steps += self.n_envs
-        self._history.remember(actions)
-        self._taking, deadline = actions, time.monotonic() + self._timeout
+        self._history.append(actions)
+        self._step_actions = actions
+        deadline = time.monotonic() + self._timeout
         for k, rows in enumerate(self._ranges):
             try:
                 deadline = self._pool.receive_into(k, self._parts[k].block, deadline, self._timeout)
             except WorkerLost as lost:
                 self._recover(k, lost, None if active is None else active[rows])
-            self._take_over(k)
-        self._taking = None
+            self._copy_part(k)
+        self._step_actions = None
         self._history.elapsed += 1 if active is None else np.asarray(active, bool)
         self._history.elapsed[self._whole.step.fresh] = 0
         return self._whole.step
 
     def snapshot(self) -> Snapshot:
-        """Where every env stands, known without asking the workers."""
+        """The replay log of all envs, kept in this process: no message to the workers."""
         return self._history.snapshot(slice(None), restorable=True) | {"restarts": np.array([self.restarts])}
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
@@ -142,37 +143,37 @@ class ProcessEngine(HostEngine):
                 problem = self._rebuild(k, part, lost)
             problems += [problem] if problem else []
             before += len(part["actions"])
-            self._take_over(k)
+            self._copy_part(k)
         self._history.load(snapshot, self._whole.episode == snapshot["episode"])
         return Restored(self._whole.step, not problems, "; ".join(problems))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _take_over(self, k: int) -> None:
+    def _copy_part(self, k: int) -> None:
         for whole, part in zip(self._whole.all, self._parts[k].all, strict=True):
             whole[self._ranges[k]] = part
 
     def _begin(self, k: int, message: bytes) -> None:
-        """Await the answer to a reset, from a new worker if need be."""
+        """Await the reply to a reset, from a new worker where the old one is lost."""
         tried = 1
         while True:
             try:
                 self._receive(k, self._parts[k], self._pool.patience)
-                return self._take_over(k)
+                return self._copy_part(k)
             except WorkerLost as lost:
                 if tried == _TRIES:
                     raise RunError(f"{lost}\nIts reset failed {tried} times in a row") from lost
-                self._survive(k, lost)
+                self._count_lost(k, lost)
             tried += 1
-            with suppress(WorkerLost):  # the next answer that is awaited tells
+            with suppress(WorkerLost):  # the next receive raises
                 self._pool.replace(k)
             self._pool.send(k, message)
 
     def _recover(self, k: int, lost: WorkerLost, active: Array | None) -> None:
-        """Bring a lost worker's envs back to where they stood and take the step again.
+        """Rebuild a lost worker's envs and repeat the step.
 
-        An env that is to blame for a second hang or a third death at this step is cut and begins a new episode.
+        An env that caused a second hang or a third death at this step is truncated and begins a new episode.
         """
         rows = self._ranges[k]
         part = self._history.snapshot(rows, restorable=True)
@@ -188,11 +189,11 @@ class ProcessEngine(HostEngine):
                 lost = again
 
     def _rebuild(self, k: int, part: Snapshot, lost: WorkerLost) -> str:
-        """A new worker with the envs of `part`; says why they do not all stand where they stood."""
+        """Start a new worker and replay the envs of `part` in it; returns why this was not exact, "" where it was."""
         tried = 0
         while True:
-            self._survive(k, lost)
-            if tried == _TRIES:  # a replay that is always lost is given up
+            self._count_lost(k, lost)
+            if tried == _TRIES:  # give up replaying: begin new episodes
                 part["restorable"][:] = False
             try:
                 self._pool.replace(k)
@@ -203,14 +204,14 @@ class ProcessEngine(HostEngine):
                 lost = again
 
     def _repeat(self, k: int, part: Snapshot, active: Array | None) -> None:
-        """Take the step again, one env at a time: one that loses the worker once more is known by that."""
+        """Repeat the step one env at a time, so that the env that loses the worker again is identified."""
         rows = self._ranges[k]
         got = self._parts[k]
-        assert self._taking is not None
-        actions = self._taking[rows].tobytes()
+        assert self._step_actions is not None
+        actions = self._step_actions[rows].tobytes()
         n = rows.stop - rows.start
-        began = got.episode != part["episode"]
-        stepped = ~began if active is None else ~began & active
+        is_new = got.episode != part["episode"]
+        stepped = ~is_new if active is None else ~is_new & active
         answer = StepBuffer(self.spaces, n)
         got.step.fresh.fill(False)
         for row in np.flatnonzero(stepped):
@@ -222,11 +223,11 @@ class ProcessEngine(HostEngine):
                 raise
             for into, new in zip(got.all, answer.all, strict=True):
                 into[row] = new[row]
-        for row in np.flatnonzero(began):
-            got.cut(int(row), self._whole, rows.start + int(row))
+        for row in np.flatnonzero(is_new):
+            got.truncate(int(row), self._whole, rows.start + int(row))
 
     def _follow_replay(self, k: int, before: int = 0, total: int = 0, progress: Progress | None = None) -> str:
-        """Await the end of a replay; says why it was not exact, if so."""
+        """Await the end of a replay; returns why it was not exact, "" where it was."""
         while True:
             message = json.loads(self._pool.receive(k))
             if "reason" in message:
@@ -235,24 +236,26 @@ class ProcessEngine(HostEngine):
             if progress is not None:
                 progress(before + message["done"], total)
 
-    def _survive(self, k: int, lost: WorkerLost) -> None:
-        """Count a lost worker; raises where the run stops at one, or where there were too many."""
+    def _count_lost(self, k: int, lost: WorkerLost) -> None:
+        """Count a lost worker; raises where the run stops on errors, or after too many."""
         rows = self._ranges[k]
         suspects = list(range(rows.start, rows.stop)) if lost.env is None else [lost.env]
-        text = "\n".join([str(lost), *([lost.inside] if lost.inside else self._places(suspects))])
+        text = "\n".join([str(lost), *([lost.inside] if lost.inside else self._locations(suspects))])
         if self._settings.on_error == "stop":
             self.close()
             raise RunError(text) from lost
         self._restarts.add(Fault(suspects[0], "env process hangs" if lost.hung else "env process is lost", text))
 
-    def _places(self, envs: list[int]) -> list[str]:
-        """What some envs were doing."""
+    def _locations(self, envs: list[int]) -> list[str]:
+        """One line per env: its episode, seed and step."""
         lines = []
         for env in envs[:_MOST_NAMED]:
             episode = max(int(self._history.episode[env]), 0)
             elapsed = self._history.elapsed[env]
-            place = self._seeds.place(env, episode, elapsed, None if self._taking is None else self._taking[env])
-            lines.append(f"env {env} was {place}")
+            location = self._seeds.location(
+                env, episode, elapsed, None if self._step_actions is None else self._step_actions[env]
+            )
+            lines.append(f"env {env} was {location}")
         return lines if len(envs) <= _MOST_NAMED else [*lines, f"and {len(envs) - _MOST_NAMED} more"]
 
     def _receive(self, k: int, into: StepBuffer, seconds: float) -> None:
@@ -262,7 +265,7 @@ class ProcessEngine(HostEngine):
 def choose_vectorization(
     settings: EnvSettings, n_envs: int, imports: tuple[str, ...] = ()
 ) -> tuple[Literal["sync", "processes"], str]:
-    """Where envs are best stepped, and why: decided by timing a few steps of one env."""
+    """Whether to step envs in this process or in several, and why: decided by timing a few steps of one env."""
     import_all(imports)
     cores = cores_now()
     if n_envs == 1 or cores == 1:
@@ -276,7 +279,7 @@ def choose_vectorization(
         seconds = _seconds_per_step(settings)
     except GymlabError:
         raise
-    except Exception as error:  # the engine will say it better, with seed and step
+    except Exception as error:  # any error of the env's author: the engine reports it with seed and step
         return "sync", f"it could not be timed: {type(error).__name__}"
     took = f"{seconds * 1e3:.2g} ms per env step"
     return ("sync", took) if seconds < _SLOW_SECONDS else ("processes", f"{took}, {cores} cores")

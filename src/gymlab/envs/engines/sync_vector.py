@@ -1,4 +1,4 @@
-"""Several environments of one process, stepped in turn: the innermost loop of every host run."""
+"""SyncVector: several Gymnasium envs stepped in turn in this process. The innermost loop of every host run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.env_faults import EnvFault, EpisodeSeeds, Fault, Hung, describe_fault
 from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, Env, limit_inside, make_bare
 from gymlab.envs.registry import FRESH_PER_EPISODE, resolve_id
-from gymlab.envs.replay_log import History, Progress, Restored, Snapshot, incompatibility, next_episode
+from gymlab.envs.replay_log import ActionLog, Progress, Restored, Snapshot, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.step_buffer import BadObservation, Put, StepBuffer, check_supported, checked_writer, writer
 
 Factory = Callable[[int], Env]  # env index -> env object
-OnFault = Callable[[Fault], None]  # told of an env that is about to be restarted; may raise to stop the run
+OnFault = Callable[[Fault], None]  # called before an env is restarted; may raise to stop the run
 
 _REPORT_SECONDS = 0.2
 _RESETS = 3  # resets of one env that may fail in a row
@@ -54,23 +54,23 @@ class SyncVector:
         first = self._make(0)
         self.envs: list[Env] = [first.env]
         check_supported(first.env.observation_space, first.env.action_space)
-        # Only a reset tells whether actions are masked, so the first episode begins here; `reset` takes it over.
+        # Only a reset shows whether actions are masked, so the first episode begins here; `reset` reuses it.
         try:
-            self._begun: tuple[Any, dict[str, Any]] | None = self._reset_env(0, 0)
-            masked = settings.action_mask and "action_mask" in self._begun[1]
-            # Evaluation plays whole games, whatever ends an episode for learning.
-            self._in_parts = not evaluation and "part_over" in self._begun[1]
-        except (Exception, Hung) as error:
-            raise EnvFault(self._fault(0, 0, None, error)) from None  # which tells all of it
+            self._first_reset: tuple[Any, dict[str, Any]] | None = self._reset_env(0, 0)
+            masked = settings.action_mask and "action_mask" in self._first_reset[1]
+            # Evaluation plays whole games, also where learning counts a lost life as an ending.
+            self._reports_part_over = not evaluation and "part_over" in self._first_reset[1]
+        except (Exception, Hung) as error:  # any error of the env's author
+            raise EnvFault(self._fault(0, 0, None, error)) from None  # its text holds the whole traceback
         self.spaces = Spaces(first.env.observation_space, first.env.action_space, masked, first.limit)
-        self._counts = not first.cuts_itself
+        self._counts = not first.truncates_itself
         self.envs += [self._make(row).env for row in range(1, n)]
         self._steps = [env.step for env in self.envs]
         self._allocate(n)
 
     def _allocate(self, n: int) -> None:
         self.buffers = StepBuffer(self.spaces, n)
-        self.history = History(self.buffers, self.spaces.action, self.spaces.max_episode_steps)
+        self.history = ActionLog(self.buffers, self.spaces.action, self.spaces.max_episode_steps)
         step = self.buffers.step
         space = self.spaces.observation
         obs, successor = (step.obs.obs, step.successor.obs) if self.spaces.masked else (step.obs, step.successor)
@@ -89,7 +89,7 @@ class SyncVector:
         for row in self._everyone:
             self._begin(row)
         self.buffers.step.fresh.fill(True)
-        return self.buffers.still()
+        return self.buffers.without_transition()
 
     def step(self, actions: Array, active: Array | None = None) -> VecStep:
         """Step every env, or only the `active` ones: the others keep their observation and are paid nothing."""
@@ -103,13 +103,13 @@ class SyncVector:
         fresh = step.fresh
         mask = step.successor.mask if self.spaces.masked else None
         if active is not None:
-            self.buffers.still()
+            self.buffers.without_transition()
             order = np.flatnonzero(active).tolist()
-        self.history.remember(actions)
+        self.history.append(actions)
         put = self._put_successor
         row = 0
         rows = iter(order)
-        part_over = self._part_over if self._in_parts else None
+        part_over = self._part_over if self._reports_part_over else None
         self._part_over.fill(False)
         broken: list[int] = []
         while True:
@@ -122,8 +122,8 @@ class SyncVector:
                     if part_over is not None:
                         part_over[row] = info["part_over"]
                 break
-            except (Exception, Hung) as error:
-                self._cut(row, actions[row], error)
+            except (Exception, Hung) as error:  # any error of the env's author
+                self._truncate(row, actions[row], error)
                 broken.append(row)
         broken += self._check(actions)
         self.history.elapsed += 1 if active is None else np.asarray(active, bool)
@@ -132,7 +132,7 @@ class SyncVector:
         np.greater(truncated, terminated, out=truncated)  # where an env reports both, terminated wins
         np.logical_or(terminated, truncated, out=fresh)
         if part_over is not None:
-            terminated |= part_over & ~fresh  # nothing is bootstrapped over it (a lost life, a point); the game goes on
+            terminated |= part_over & ~fresh  # no bootstrapping past it (a lost life, a point), but the game continues
         for obs, successor in self._copies:
             np.copyto(obs, successor)
         for row in broken:
@@ -142,7 +142,7 @@ class SyncVector:
         return step
 
     def snapshot(self) -> Snapshot:
-        """Where every env stands: one row per env, and the actions since the resets, env after env."""
+        """The replay log of all envs."""
         return self.history.snapshot(slice(None), restorable=self.restorable)
 
     def restore(self, snapshot: Snapshot, progress: Progress | None = None) -> Restored:
@@ -150,7 +150,7 @@ class SyncVector:
         problem = incompatibility(snapshot, len(self._everyone), self.spaces.action, self.restorable)
         if problem:
             return Restored(self.reset(next_episode(snapshot)), False, problem)
-        self._begun = None
+        self._first_reset = None
         ends = np.cumsum(snapshot["elapsed"])
         problems = []
         reported = time.monotonic()
@@ -164,7 +164,7 @@ class SyncVector:
                     reported = time.monotonic()
                     progress(begin + done, int(ends[-1]))
 
-            problem = "it is not to be replayed"
+            problem = "it is excluded from replay"
             if snapshot["restorable"][row]:
                 problem = self._replay(row, snapshot["actions"][begin : ends[row]], report)
             if not problem and not np.array_equal(self.buffers.digest(row), snapshot["digest"][row]):
@@ -176,7 +176,7 @@ class SyncVector:
                 self._begin(row)
         self.buffers.step.fresh[:] = self.history.elapsed == 0
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return Restored(self.buffers.still(), not problems, problems[0] + more if problems else "")
+        return Restored(self.buffers.without_transition(), not problems, problems[0] + more if problems else "")
 
     def close(self) -> None:
         for env in self.envs:
@@ -191,38 +191,40 @@ class SyncVector:
         env = self._factory(self._indices[row])
         inside = limit_inside(env)
         limit = self._settings.max_episode_steps
-        return BareEnv(env, limit or inside or DEFAULT_TIME_LIMIT, cuts_itself=limit is None and inside is not None)
+        return BareEnv(
+            env, limit or inside or DEFAULT_TIME_LIMIT, truncates_itself=limit is None and inside is not None
+        )
 
     def _replace(self, row: int) -> None:
         if self._factory is not None or not self._used[row]:
-            return  # somebody else's object, which only its owner can make; or one that is new already
-        with contextlib.suppress(Exception):  # it may be broken
+            return  # an object of the caller's, which only they can make; or an unused one
+        with contextlib.suppress(Exception):  # it may be in any state
             self.envs[row].close()
         self.envs[row] = self._make(row).env
         self._steps[row] = self.envs[row].step
         self._used[row] = False
 
     def _begin(self, row: int) -> None:
-        """Start an env's next episode; where envs are restarted, a reset that fails is tried again on a new env."""
+        """Start an env's next episode; where envs are restarted, a failing reset is retried on a new env."""
         for tried in range(1, _RESETS + 1):
             self.history.episode[row] += 1
             self.history.elapsed[row] = 0
             episode = int(self.history.episode[row])
             begun = None
             if row == 0:
-                begun = self._begun if episode == 0 else None
-                self._begun = None
+                begun = self._first_reset if episode == 0 else None
+                self._first_reset = None
             try:
                 self._show(row, *(begun or self._reset_env(row, episode)))
                 return
             except GymlabError:
                 raise
-            except (Exception, Hung) as error:
+            except (Exception, Hung) as error:  # any error of the env's author
                 fault = self._fault(row, episode, None, error)
                 if tried == _RESETS:
                     fault = fault._replace(text=f"{fault.text}\nIts reset failed {tried} times in a row")
                     raise EnvFault(fault) from None
-                self._go_on_after(fault, error)
+                self._report(fault, error)
             self._replace(row)
 
     def _reset_env(self, row: int, episode: int) -> tuple[Any, dict[str, Any]]:
@@ -238,7 +240,7 @@ class SyncVector:
             self.buffers.step.obs.mask[row] = info["action_mask"]
 
     def _replay(self, row: int, actions: Array, report: Callable[[int], None]) -> str:
-        """Bring one env, newly made, to where `actions` lead; says what went wrong, if anything did."""
+        """Make one env anew and repeat `actions` in it; returns what failed, "" for nothing."""
         self._replace(row)
         self.history.elapsed[row] = 0
         try:
@@ -252,40 +254,40 @@ class SyncVector:
                 ended = bool(terminated or truncated)
                 report(done)
             self._show(row, obs, info)
-        except Exception as error:
+        except Exception as error:  # any error of the env's author
             return f"the replay failed: {type(error).__name__}: {error}"
         self.history.replace(row, actions)
         return ""
 
     def _check(self, actions: Array) -> list[int]:
-        """Cut the transitions whose numbers are none, or that leave no action; which these are."""
+        """Truncate transitions with NaN or infinity, or whose mask allows no action; returns their rows."""
         step = self.buffers.step
-        cut = []
+        rows = []
         for array, flat in self._finite:
             # The sum of squares is quick to have, and finite only if every number is (or none is near overflow).
             if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
                 name = "reward" if array is step.reward else "observation"
                 for row in np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist():
                     bad = BadObservation(f"{name} holds NaN or infinity: {array[row].tolist()}")
-                    self._cut(row, actions[row], bad)
-                    cut.append(row)
+                    self._truncate(row, actions[row], bad)
+                    rows.append(row)
         if self.spaces.masked:
             stuck = ~(step.successor.mask.any(axis=1) | step.terminated | step.truncated)
             for row in np.flatnonzero(stuck).tolist():
-                self._cut(row, actions[row], BadObservation("its action mask allows no action"))
-                cut.append(row)
-        return cut
+                self._truncate(row, actions[row], BadObservation("its action mask allows no action"))
+                rows.append(row)
+        return rows
 
-    def _cut(self, row: int, action: Array, error: BaseException) -> None:
-        self._go_on_after(self._fault(row, int(self.history.episode[row]), action, error), error)
-        self.buffers.cut(row, self.buffers, row)
+    def _truncate(self, row: int, action: Array, error: BaseException) -> None:
+        self._report(self._fault(row, int(self.history.episode[row]), action, error), error)
+        self.buffers.truncate(row, self.buffers, row)
 
-    def _go_on_after(self, fault: Fault, error: BaseException) -> None:
-        """Tell of a fault; raises where the run does not go on. What hangs is for the parent process to decide on."""
+    def _report(self, fault: Fault, error: BaseException) -> None:
+        """Report a fault before the env is restarted; raises where the run stops. The parent process handles hangs."""
         if self._on_fault is None or isinstance(error, Hung):
             raise EnvFault(fault) from None
         self._on_fault(fault)
 
     def _fault(self, row: int, episode: int, action: Array | None, error: BaseException) -> Fault:
         elapsed = 0 if action is None else self.history.elapsed[row]
-        return describe_fault(self._seeds.place(self._indices[row], episode, elapsed, action), error, __file__)
+        return describe_fault(self._seeds.location(self._indices[row], episode, elapsed, action), error, __file__)

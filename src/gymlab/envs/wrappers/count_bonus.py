@@ -14,7 +14,7 @@ from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
 from gymlab.envs.reward_shaping import add_part
-from gymlab.envs.transform import BaseTransform, first_rows, unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, unmasked
 
 _MOST_CELLS = 10**7
 
@@ -61,7 +61,7 @@ class CountBonus(BaseTransform):
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
         cell = self._cell(unmasked(step.successor))
-        visited = ~first_rows(step)
+        visited = ~is_reset(step)
         if xp is np:
             counts = (state + np.bincount(cell[visited], minlength=self._cells)).astype(np.int32)
         else:

@@ -33,7 +33,7 @@ class EnvParts(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.observation_space = spaces.Dict({"obs": env.observation_space, _ENTRY: numbers})
 
     @staticmethod
-    def also(options: dict[str, Any]) -> list[TakeParts]:
+    def extra_transforms(options: dict[str, Any]) -> list[TakeParts]:
         return [TakeParts(tuple(options))]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -12,7 +12,7 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
-from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked, unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked, unmasked
 
 
 class FrameStack(BaseTransform):
@@ -48,7 +48,7 @@ class FrameStack(BaseTransform):
         begun = xp.repeat(obs[:, None], self.k, axis=1)
         now = where_rows(step.fresh, begun, moved)
         # Before a first step there is no episode whose last stack could be shown.
-        last = where_rows(first_rows(step), begun, moved)
+        last = where_rows(is_reset(step), begun, moved)
         return now, step._replace(
             obs=map_unmasked(step.obs, lambda _: self._flat(now)),
             successor=map_unmasked(step.successor, lambda _: self._flat(last)),

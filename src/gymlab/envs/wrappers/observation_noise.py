@@ -14,7 +14,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree, VecStep
 from gymlab.envs.observation_spaces import leaf_spaces, map_leaves
 from gymlab.envs.random_ops import normal
-from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked, unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked, unmasked
 
 
 class ObservationNoise(BaseTransform):
@@ -48,7 +48,7 @@ class ObservationNoise(BaseTransform):
 
         # One observation has one noise: `obs` and `successor` differ only where an episode ended.
         obs = either(step.fresh)
-        successor = either(first_rows(step))
+        successor = either(is_reset(step))
         return state, step._replace(
             obs=map_unmasked(step.obs, lambda _: obs), successor=map_unmasked(step.successor, lambda _: successor)
         )

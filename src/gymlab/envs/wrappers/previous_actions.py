@@ -12,7 +12,7 @@ from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.types import Array, Spaces, Tree, VecStep
 from gymlab.envs.observation_spaces import append_numbers, append_space, is_vector, to_vector, vector_space
-from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked
 
 NAME = "previous_actions"
 
@@ -60,7 +60,7 @@ class PreviousActions(BaseTransform):
             paid = xp.concatenate([state[:, -1, :-1], step.reward[:, None]], -1)
             state = xp.concatenate([state[:, :-1], paid[:, None]], axis=1)
         none = xp.zeros_like(state)
-        last = where_rows(first_rows(step), none, state)
+        last = where_rows(is_reset(step), none, state)
         now = where_rows(step.fresh, none, state)
 
         def extend(obs: Tree, held: Array) -> Any:

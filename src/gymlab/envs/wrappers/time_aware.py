@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 from gymlab.core.arrays import namespace
 from gymlab.core.types import Array, Spaces, Tree, VecStep
 from gymlab.envs.observation_spaces import append_numbers, append_space, is_vector
-from gymlab.envs.transform import BaseTransform, first_rows, map_unmasked
+from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked
 
 NAME = "time"
 
@@ -33,7 +33,7 @@ class TimeAware(BaseTransform):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        elapsed = xp.where(first_rows(step), 0, state + 1)
+        elapsed = xp.where(is_reset(step), 0, state + 1)
         now = xp.where(step.fresh, 0, elapsed)
 
         def extend(obs: Tree, count: Array) -> Any:

@@ -10,7 +10,7 @@ from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.types import Array, Tree, VecStep
 from gymlab.envs.reward_shaping import add_part
-from gymlab.envs.transform import BaseTransform, first_rows
+from gymlab.envs.transform import BaseTransform, is_reset
 
 
 class TimePenalty(BaseTransform):
@@ -23,4 +23,4 @@ class TimePenalty(BaseTransform):
 
     def apply(self, state: Tree, step: VecStep, key: Array | None = None) -> tuple[Tree, VecStep]:  # noqa: ARG002
         xp = namespace(step.reward)
-        return state, add_part(step, "time", xp.where(first_rows(step), 0.0, -self.cost).astype(xp.float32))
+        return state, add_part(step, "time", xp.where(is_reset(step), 0.0, -self.cost).astype(xp.float32))

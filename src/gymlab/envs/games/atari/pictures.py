@@ -53,7 +53,7 @@ class AtariPictures(AtariWrapper):
         self._stack = np.zeros(shape, np.uint8)
 
     @classmethod
-    def also(cls, options: dict[str, Any]) -> tuple[Any, ...]:
+    def extra_transforms(cls, options: dict[str, Any]) -> tuple[Any, ...]:
         """What acts on whole VecSteps: learning's own reward."""
         from gymlab.envs.wrappers.clip_reward import ClipReward
 
