@@ -218,7 +218,7 @@ def test_kwargs_reach_the_env_and_wrong_ones_are_named(here: Path) -> None:
 
 
 def test_what_is_no_env_is_refused() -> None:
-    with pytest.raises(UserError, match=r"no gymnasium\.Env"):
+    with pytest.raises(UserError, match=r"not a gymnasium\.Env"):
         make_env(EnvSettings(id="collections:OrderedDict"))
 
 
