@@ -69,5 +69,5 @@ def test_a_shipped_policy_is_as_good_as_it_says(item):
 def test_a_policy_too_large_for_a_shelf_is_refused(cli, monkeypatch):
     monkeypatch.setattr(pretrained, "MOST_BYTES", 10)
     item = find("CartPole-v1")
-    with pytest.raises(RunError, match="more than the 10"):
+    with pytest.raises(RunError, match="limit of 10"):
         item.tensors()
