@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from gymlab.campaigns.bench.measure import measure_training
 from gymlab.campaigns.bench.peer import measure_peer, same_work
-from gymlab.campaigns.bench.table import lines, middle
+from gymlab.campaigns.bench.speed_table import format_speeds, median_of
 from gymlab.cli.main import app
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
@@ -72,9 +72,9 @@ def test_the_peer_does_the_work():
 
 def test_the_table_shows_medians_and_dashes():
     mine = [{"steps_per_second": speed, "peak_mb": 300.0} for speed in (10.0, 30.0, 20.0)]
-    assert middle(mine, "steps_per_second") == 20.0
-    assert middle(mine, "exit_seconds") is None
-    row = lines({"gymlab": mine})[1]
+    assert median_of(mine, "steps_per_second") == 20.0
+    assert median_of(mine, "exit_seconds") is None
+    row = format_speeds({"gymlab": mine})[1]
     assert "20 [10, 30]" in row
     assert row.split()[-1] == "300"
     assert "-" in row.split()

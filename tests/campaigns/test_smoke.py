@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gymlab.campaigns.smoke.candidates import candidates, choose_candidates
 from gymlab.campaigns.smoke.check_recipe import MOST_STEPS, check_recipe, shrinking, what_to_install
-from gymlab.campaigns.smoke.choose import candidates, choose
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import packaged_files, resolve
 from tests.recipe_files import write_recipe
@@ -113,17 +113,17 @@ def test_every_variant_that_ships_is_a_candidate_and_a_users_own_stands_in_for_o
 
 
 def test_recipes_are_chosen_by_env_pattern_and_family(clean_folder):
-    assert [found.reference for found in choose(["Pendulum-v1"])] == ["Pendulum-v1:ppo", "Pendulum-v1:a2c"]
-    assert {found.reference.rpartition(":")[2] for found in choose(["*:a2c"])} == {"a2c"}
-    assert {found.family for found in choose(families=["box2d", "atari"])} == {"box2d", "atari"}
-    few = choose(["MountainCar-v0:ppo", "Taxi-v4", "Bandit-v0:ppo", "MinAtar/Breakout-v1"])
+    assert [found.reference for found in choose_candidates(["Pendulum-v1"])] == ["Pendulum-v1:ppo", "Pendulum-v1:a2c"]
+    assert {found.reference.rpartition(":")[2] for found in choose_candidates(["*:a2c"])} == {"a2c"}
+    assert {found.family for found in choose_candidates(families=["box2d", "atari"])} == {"box2d", "atari"}
+    few = choose_candidates(["MountainCar-v0:ppo", "Taxi-v4", "Bandit-v0:ppo", "MinAtar/Breakout-v1"])
     assert [found.family for found in few] == ["classic_control", "toy_text", "bandit", "minatar"]
     with pytest.raises(UserError, match="did you mean 'classic_control'"):
-        choose(families=["clasic_control"])
+        choose_candidates(families=["clasic_control"])
     with pytest.raises(UserError, match="no recipe is called like"):
-        choose(["Cartpool*"])
+        choose_candidates(["Cartpool*"])
     with pytest.raises(UserError, match="did you mean 'CartPole-v1'"):
-        choose(["CartPol-v1"])
+        choose_candidates(["CartPol-v1"])
 
 
 def test_a_wrong_name_is_the_users_mistake(cli):

@@ -36,7 +36,7 @@ def bench(
     """
     from rich.console import Console
 
-    from gymlab.campaigns.bench import table
+    from gymlab.campaigns.bench import speed_table
     from gymlab.campaigns.bench.peer import same_work
     from gymlab.recipes.resolve import resolve
 
@@ -50,9 +50,9 @@ def bench(
     if json:
         print_json({"recipe": resolved.recipe.name, "budget": budget, "measured": measured})
         return
-    for line in table.lines(measured):
+    for line in speed_table.format_speeds(measured):
         console.print(line)
-    mine, theirs = (table.middle(measured.get(name, ()), "steps_per_second") for name in ("gymlab", "SB3"))
+    mine, theirs = (speed_table.median_of(measured.get(name, ()), "steps_per_second") for name in ("gymlab", "SB3"))
     if mine and theirs:
         console.print(f"gymlab makes {mine / theirs:.1f} times as many env steps a second")
     console.print(f"next: gymlab tune-envs {recipe}" + ("" if peer else ", or --peer PYTHON to compare"))

@@ -56,7 +56,7 @@ def list_jobs(
 
     Example: gymlab queue list --json
     """
-    from gymlab.campaigns.queue.summary import facts, table
+    from gymlab.campaigns.queue.job_table import job_facts, job_table
 
     store = _queue()
     contents = store.read()
@@ -66,13 +66,13 @@ def list_jobs(
     jobs = [job for job in contents.jobs if job.id not in hidden]
     if as_json:
         limits = {"jobs": contents.limits.jobs, "steps": contents.limits.steps}
-        known = [facts(store.root, job) for job in jobs]
+        known = [job_facts(store.root, job) for job in jobs]
         print_json({"jobs": known, "limits": limits, "runner": None if runner is None else runner.pid})
         return
     if not jobs:
         typer.echo("the queue is empty: gymlab train CartPole-v1 --queue")
         return
-    typer.echo("\n".join(table(store.root, jobs)))
+    typer.echo("\n".join(job_table(store.root, jobs)))
     if hidden:
         typer.echo(f"(and {len(hidden)} older: --all)")
     if any(job.open for job in jobs):
@@ -91,8 +91,8 @@ def wait(
 
     Example: gymlab queue wait --timeout 3600
     """
+    from gymlab.campaigns.queue.job_table import job_facts, summarize_jobs
     from gymlab.campaigns.queue.runner import ensure_runner
-    from gymlab.campaigns.queue.summary import facts, summary
 
     store = _queue()
     waited = [store.find(name).id for name in jobs or ()] or [job.id for job in store.jobs() if job.open]
@@ -104,9 +104,9 @@ def wait(
         late = deadline is not None and time.monotonic() > deadline
     found = _jobs_by_id(store, waited)
     if as_json:
-        print_json({"jobs": [facts(store.root, job) for job in found]})
+        print_json({"jobs": [job_facts(store.root, job) for job in found]})
     else:
-        typer.echo("\n".join(summary(store.root, found)))
+        typer.echo("\n".join(summarize_jobs(store.root, found)))
     if any(job.open for job in found):
         raise typer.Exit(TIMED_OUT)
     if any(job.state == "failed" for job in found):
@@ -123,7 +123,7 @@ def cancel(
 
     Example: gymlab queue cancel 3
     """
-    from gymlab.campaigns.queue.summary import facts
+    from gymlab.campaigns.queue.job_table import job_facts
 
     store = _queue()
     if not jobs and not every:
@@ -131,7 +131,7 @@ def cancel(
     chosen = [job for job in store.jobs() if job.open] if every else [store.find(name) for name in jobs or ()]
     done = [store.cancel(job.id) for job in chosen]
     if as_json:
-        print_json({"jobs": [facts(store.root, job) for job in done]})
+        print_json({"jobs": [job_facts(store.root, job) for job in done]})
         return
     for job in done:
         state = "is asked to stop" if job.state == "running" else job.state

@@ -44,12 +44,12 @@ def smoke(
     """
     from rich.console import Console
 
-    from gymlab.campaigns.smoke.choose import choose
+    from gymlab.campaigns.smoke.candidates import choose_candidates
     from gymlab.campaigns.smoke.smoke_test import SmokeTest
     from gymlab.core.errors import UserError
     from gymlab.runs.platform import usable_cores
 
-    chosen = choose(recipes or (), family or ())
+    chosen = choose_candidates(recipes or (), family or ())
     if not chosen:
         raise UserError("no recipe is both of these names and of these families")
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)

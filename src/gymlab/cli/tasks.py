@@ -12,7 +12,7 @@ from gymlab.cli.options import Json, parse_seeds, print_json
 
 if TYPE_CHECKING:
     from gymlab.campaigns.queue.jobs import JobRequest
-    from gymlab.campaigns.queue.tasks import AgentTask, CommandTask, TrainTask
+    from gymlab.campaigns.queue.task_file import AgentTask, CommandTask, TrainTask
 
 
 def tasks(
@@ -25,7 +25,7 @@ def tasks(
 
     Example: gymlab tasks night.yaml --wait
     """
-    from gymlab.campaigns.queue.tasks import read_tasks
+    from gymlab.campaigns.queue.task_file import read_tasks
     from gymlab.cli import queue
     from gymlab.recipes.project_settings import runs_folder
 
@@ -44,7 +44,7 @@ def tasks(
 
 def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:
     from gymlab.campaigns.queue.jobs import JobRequest
-    from gymlab.campaigns.queue.tasks import AgentTask, TrainTask
+    from gymlab.campaigns.queue.task_file import AgentTask, TrainTask
 
     if isinstance(task, TrainTask):
         return _train_requests(task)

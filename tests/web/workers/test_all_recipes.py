@@ -2,8 +2,8 @@
 
 import pytest
 
+from gymlab.campaigns.smoke.candidates import candidates
 from gymlab.campaigns.smoke.check_recipe import shrinking, what_to_install
-from gymlab.campaigns.smoke.choose import candidates
 from gymlab.core.errors import GymlabError
 from gymlab.media.episode_trace import LARGEST_ARRAY
 from gymlab.recipes.resolve import amend, resolve

@@ -185,7 +185,7 @@ class ProcessExecutor:
         code = run.child.end()
         if error is None:
             return None
-        if self._stops and code in _STOPPED:
+        if self._stops and (code in _STOPPED or run.command.disposable):
             return RunFinished(run.spec.number, {"status": str(RunState.STOPPED), "exit_code": code})
         return RunFailed(run.spec.number, error, begun=run.spec.paths.exists)
 

@@ -169,10 +169,10 @@ class QueueRunner:
         files.write_json(self.queue.heartbeat, heartbeat, durable=False)
 
     def _finish(self) -> list[str]:
-        from gymlab.campaigns.queue.summary import summary
+        from gymlab.campaigns.queue.job_table import summarize_jobs
 
         done = [job for job in self.queue.jobs() if job.id in self._seen]
-        lines = summary(self.queue.root, done)
+        lines = summarize_jobs(self.queue.root, done)
         if done:  # else another runner has written it
             files.write_text(self.queue.summary, "\n".join(["# The queue is done", "", *lines]) + "\n")
         self.queue.heartbeat.unlink(missing_ok=True)

@@ -16,8 +16,8 @@ from typing import Any, Literal, Self
 from gymlab.campaigns.executors.processes import Command, ProcessExecutor
 from gymlab.campaigns.executors.protocol import RunCommandBegan, RunEnd, RunFailed, RunOutput
 from gymlab.campaigns.run_spec import RunSpec
+from gymlab.campaigns.smoke.candidates import Candidate
 from gymlab.campaigns.smoke.check_recipe import STAGES
-from gymlab.campaigns.smoke.choose import Candidate
 from gymlab.process.child import Child, start_worker
 
 

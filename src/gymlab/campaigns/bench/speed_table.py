@@ -1,4 +1,4 @@
-"""What was measured, as medians with the lowest and the highest."""
+"""Table of measured speeds: medians, with the lowest and the highest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COLUMNS = {
 }
 
 
-def middle(repeats: Sequence[Measured], key: str) -> float | None:
-    """The median of what was measured under `key`; None where nothing was."""
+def median_of(repeats: Sequence[Measured], key: str) -> float | None:
+    """The median of one measure; None where it was not measured."""
     found = [each[key] for each in repeats if key in each]
     return statistics.median(found) if found else None
 
 
-def lines(measured: Mapping[str, Sequence[Measured]]) -> list[str]:
+def format_speeds(measured: Mapping[str, Sequence[Measured]]) -> list[str]:
     """A row per system."""
     names = list(measured)
     width = max(len(name) for name in names) + 2
@@ -35,7 +35,7 @@ def lines(measured: Mapping[str, Sequence[Measured]]) -> list[str]:
     for name in names:
         row = f"{name:<{width}}"
         for key, (title, form) in COLUMNS.items():
-            value = middle(measured[name], key)
+            value = median_of(measured[name], key)
             if key == "steps_per_second":
                 row += f"{_spread([each[key] for each in measured[name]]):>27}"
             else:

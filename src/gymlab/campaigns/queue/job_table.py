@@ -1,4 +1,4 @@
-"""Results of the jobs: a table for people, facts for programs."""
+"""Table of jobs with the results of their runs, for people, and as facts for programs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gymlab.runs.registry import summarize
 _ORDER = ("done", "stopped", "failed", "cancelled", "running", "waiting")
 
 
-def facts(root: Path, job: Job) -> dict[str, Any]:
-    """A job for programs, with what its run has reached."""
+def job_facts(root: Path, job: Job) -> dict[str, Any]:
+    """A job for `--json`, with the result of its run."""
     known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code")}
     known |= {
         "told": job.message,
@@ -35,11 +35,11 @@ def facts(root: Path, job: Job) -> dict[str, Any]:
     return {**known, "run": run}
 
 
-def table(root: Path, jobs: Sequence[Job]) -> list[str]:
+def job_table(root: Path, jobs: Sequence[Job]) -> list[str]:
     """One line per job."""
     rows = [("job", "state", "what", "env_steps", "best return", "solved", "time", "")]
     for job in jobs:
-        run = facts(root, job)["run"] or {}
+        run = job_facts(root, job)["run"] or {}
         steps = run.get("env_steps")
         best = run.get("best_return")
         rows.append(
@@ -50,24 +50,24 @@ def table(root: Path, jobs: Sequence[Job]) -> list[str]:
                 "-" if steps is None else format_count(steps),
                 f"{best:.6g}" if isinstance(best, int | float) else "-",
                 {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
-                _took(job),
+                _duration(job),
                 printable(job.message),
             )
         )
     return columns(rows, right=(3, 4))
 
 
-def summary(root: Path, jobs: Sequence[Job]) -> list[str]:
-    """How many ended how, and each of them."""
+def summarize_jobs(root: Path, jobs: Sequence[Job]) -> list[str]:
+    """The number of jobs in each state, and the table."""
     count = Counter(job.state for job in jobs)
     counts = ", ".join(f"{count[state]} {state}" for state in _ORDER if count[state])  # type: ignore[index]
     restarted = sum(job.attempts > 1 for job in jobs)
     head = f"{len(jobs)} job{'s' * (len(jobs) != 1)}: {counts or 'nothing to do'}"
     head += f"; {restarted} restarted after being killed" if restarted else ""
-    return [head, *(table(root, jobs) if jobs else [])]
+    return [head, *(job_table(root, jobs) if jobs else [])]
 
 
-def _took(job: Job) -> str:
+def _duration(job: Job) -> str:
     if job.started is None or job.ended is None:
         return "-"
     seconds = _time(job.ended) - _time(job.started)

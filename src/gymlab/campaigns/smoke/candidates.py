@@ -21,7 +21,7 @@ class Candidate(NamedTuple):
     family: str
 
 
-def choose(patterns: Sequence[str] = (), families: Sequence[str] = ()) -> list[Candidate]:
+def choose_candidates(patterns: Sequence[str] = (), families: Sequence[str] = ()) -> list[Candidate]:
     """The recipes that match any of the patterns (all, where there is none) and are of one of the families, if any."""
     known = candidates()
     _check_families(families, known)
