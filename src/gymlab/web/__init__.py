@@ -1,1 +1,1 @@
-"""The web page: one local server that reads run folders. Nothing here trains; what must, is a process of its own."""
+"""The web page: a local server that reads run folders. Whatever needs JAX runs in a child process."""

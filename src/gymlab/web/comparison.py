@@ -22,7 +22,7 @@ _HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "en
 
 
 class TableContent(NamedTuple):
-    """What `ui.table` takes."""
+    """Columns and rows for `ui.table`."""
 
     columns: list[dict[str, Any]]
     rows: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class ComparisonTables(NamedTuple):
 
 
 def compare(views: Sequence[LiveRun]) -> ComparisonTables:
-    """Everything about runs side by side but their curves."""
+    """The tables of a comparison."""
     facts = [read_facts(view.paths, view.settings, metrics=()) for view in views]
     if not facts:
         return ComparisonTables(TableContent([], []), TableContent([], []), ["No runs are chosen."])
@@ -92,7 +92,7 @@ _RESAMPLES = 500
 
 
 def mean_of(traces: Sequence[Curve]) -> Curve:
-    """The mean of runs over the stretch that all of them have, with the 95 % bootstrap interval at each point.
+    """Mean curve over the range common to all runs, with the pointwise 95 % bootstrap interval.
 
     One run alone has no interval: its line is itself.
     """
@@ -112,7 +112,7 @@ def mean_of(traces: Sequence[Curve]) -> Curve:
 
 
 def by_group(traces: Mapping[str, Curve], groups: Mapping[str, str]) -> dict[str, Curve]:
-    """The mean of each group of runs, named with its size."""
+    """Mean curve of each group of runs, named with its size."""
     members: dict[str, list[Curve]] = {}
     for run_id, trace in traces.items():
         members.setdefault(groups[run_id], []).append(trace)

@@ -92,7 +92,7 @@ class LiveRun:
         return self.series.drawn(key, draw)
 
     def alerts(self) -> list[Alert]:
-        """Worst first; entries that are damaged are left out."""
+        """Most severe first; damaged entries are left out."""
         return read_alerts(self.paths)
 
     def stamp(self) -> Stamp:
@@ -112,7 +112,7 @@ class LiveRun:
 
 
 def read_alerts(paths: RunPaths) -> list[Alert]:
-    """A run's alerts, worst first."""
+    """A run's alerts, most severe first."""
     found = read_record(paths.alerts).get("alerts")
     alerts = []
     for data in found if isinstance(found, list) else []:

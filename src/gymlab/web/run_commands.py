@@ -49,9 +49,9 @@ async def evaluate(paths: RunPaths) -> CommandResult:
 
 
 async def recipe_settings(paths: RunPaths, name: str) -> dict[str, Any]:
-    """What a run's recipe says today, by full key; {} where there is none.
+    """The present settings of a run's recipe, by full key; {} where the recipe is not found.
 
-    Only ids of registered envs are looked up: a name that leads to a module would run what a run from strangers wants.
+    Only ids of registered envs are looked up: a run from a stranger must not make this machine import a module.
     """
     if not _REGISTERED.fullmatch(name):
         return {}

@@ -1,4 +1,4 @@
-"""The server: bound to this machine, on a free port, gone when it is told to."""
+"""The web server: binds a local port, requires a token beyond localhost, ends on Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def serve(
         say(f"gymlab web: {address}  (runs in {runs_dir}; Ctrl-C ends it)")
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        # The server ends well and then sends itself the signal again, for whoever else wants to know: nobody does.
+        # uvicorn raises the signal again after its graceful shutdown: ignore that one.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             with contextlib.suppress(KeyboardInterrupt):
@@ -52,7 +52,7 @@ def serve(
 
 
 def check_access(host: str, token: str | None) -> None:
-    """UserError where somebody else could read and change the runs."""
+    """UserError where others could read and change the runs."""
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isalnum()):
         raise UserError(f"--token: at least {_SHORTEST_TOKEN} letters and digits")
     if host not in LOCAL and host != "::1" and token is None:

@@ -174,7 +174,7 @@ def test_another_observation_changes_the_probabilities_as_predict_does(site, pag
         action, _ = loaded.predict(cell)
         assert shares.index(max(shares)) == int(action)
     assert rows[0]["probabilities"] not in seen
-    tab.get_by_role("button", name="As it was").click()
+    tab.get_by_role("button", name="Reset").click()
     wait_until(lambda: not part(tab, "what-if"), what="the answer to go")
 
 
@@ -200,8 +200,8 @@ def test_another_action_is_carried_out_and_its_episode_can_be_looked_at(site, pa
 def test_what_mattered_and_the_text_for_a_review_are_shown_on_demand(site, page_of):
     tab = page_of("custom")
     tab.get_by_text("Compute").click()
-    cells = wait_until(lambda: (c := tab.evaluate(CELLS)) and "mattering/gradient.position.0" in c and c)
-    assert math.isfinite(float(cells["mattering/value-gradient.position.1"]))
+    cells = wait_until(lambda: (c := tab.evaluate(CELLS)) and "attribution/gradient.position.0" in c and c)
+    assert math.isfinite(float(cells["attribution/value-gradient.position.1"]))
     tab.get_by_text("Review this episode").click()
     told = wait_until(lambda: part(tab, "review"), what="the text")
     assert "> episode: checkpoint" in told

@@ -27,7 +27,7 @@ _EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
 
 
 class RunSeries:
-    """The metrics of one run that were requested so far. Thread-safe."""
+    """The metrics of one run that were requested so far. Used from worker threads."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths

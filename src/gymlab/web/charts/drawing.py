@@ -1,4 +1,4 @@
-"""How charts get to the browser: as one text, made once for all who look.
+"""Sends charts to the browser as JSON text, rendered once for all clients.
 
 The library would watch every number of a chart's options for changes, which costs a hundred times what drawing does.
 A text of JSON inside a script is data: its strings are quoted, and it never passes through a page's markup.
@@ -24,17 +24,17 @@ window.glDraw = items => items.forEach(([id, options, tries = 0]) => {
 
 
 def text_of(options: Options) -> str:
-    """A chart as a text."""
+    """Chart options as JSON."""
     return json.dumps(options, allow_nan=False, separators=(",", ":"))
 
 
 def empty_chart(height: int) -> ui.echart:
-    """A place for a chart."""
+    """An empty chart element."""
     return ui.echart({"animation": False, "series": []}).style(f"height: {height}px; width: 100%")
 
 
 def draw(charts: Sequence[tuple[ui.echart, str]]) -> None:
-    """Show charts, all of one page, in one message."""
+    """Draw charts of one page with one message."""
     if charts:
         items = ",".join(f"[{chart.id},{text}]" for chart, text in charts)
         charts[0][0].client.run_javascript(f"glDraw([{items}])")

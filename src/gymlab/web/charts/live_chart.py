@@ -1,4 +1,4 @@
-"""The live charts of a lesson: return, doubt and how far the policy moves, along env_steps."""
+"""A live line chart over env_steps, for the playground's return, entropy and weight movement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GREY = {"fontSize": 11, "color": "#888"}
 
 
 class LiveChart:
-    """One line that grows. Points are sent when `flush` is called, and only the new state of this chart."""
+    """One growing line; `flush` sends it to the browser."""
 
     def __init__(self, title: str, colour: str) -> None:
         self._points: list[list[float]] = []
@@ -44,7 +44,7 @@ class LiveChart:
             self._points = self._points[::2]
 
     def mark(self, x: float, text: str) -> None:
-        """Where a number was moved."""
+        """Mark where a hyperparameter changed."""
         label = {"formatter": text, "fontSize": 10, "color": "#888", "position": "insideEndTop"}
         self._marks = [*self._marks[-9:], {"xAxis": x, "label": label, "lineStyle": {"color": "#e08a2e"}}]
 

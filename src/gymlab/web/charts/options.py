@@ -25,7 +25,7 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Mark:
-    """A stretch of the axis worth a look."""
+    """A highlighted range of the x axis."""
 
     start: float
     end: float
@@ -44,7 +44,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Plot:
-    """What is in one chart."""
+    """Content of one chart."""
 
     title: str
     lines: Mapping[str, Curve]
@@ -133,7 +133,7 @@ def _lines_across(plot: Plot, look: Look) -> Options:
 
 
 def _y_limits(plot: Plot, look: Look) -> Options:
-    """The bounds, where there are any: a value's place between them is what one wants to see."""
+    """The finite bounds of the metric as limits of the y axis."""
     if not look.bounds or look.log:
         return {"scale": True, "min": None, "max": None}
     low, high = plot.limits
@@ -158,7 +158,7 @@ def _spread(trace: Curve) -> bool:
 
 
 def _pairs(x: np.ndarray, y: np.ndarray) -> list[list[float]]:
-    """Rounded to five digits: a page needs no more, and half the bytes go."""
+    """Rounded to five digits, which halves the bytes sent."""
     with np.errstate(divide="ignore"):
         digits = 10.0 ** np.clip(4 - np.floor(np.log10(np.abs(y))), -300, 300)
     rounded = np.where(y == 0, 0.0, np.round(y * digits) / digits)
@@ -166,7 +166,7 @@ def _pairs(x: np.ndarray, y: np.ndarray) -> list[list[float]]:
 
 
 def heat_map(found: Histograms, title: str) -> Options:
-    """Histograms over time: each column one time it was taken, all on the same bins."""
+    """Histograms over time as a heat map: one column per histogram, on common bins."""
     edges, shares = on_common_bins(found)
     columns = np.linspace(0, len(shares) - 1, min(len(shares), _MOST_COLUMNS)).astype(int).tolist()
     cells = [
@@ -210,7 +210,7 @@ def on_common_bins(found: Histograms) -> tuple[np.ndarray, np.ndarray]:
 
 
 def time_line(rows: Sequence[tuple[str, Mark]], end: float) -> Options:
-    """When which alert was there: a bar from its first to its last failing update."""
+    """Alert timeline: a bar from the first to the last failing update of each alert."""
     colors = {"error": "#c0504d", "warning": "#d9822b"}
     series = [
         {
@@ -234,7 +234,7 @@ def time_line(rows: Sequence[tuple[str, Mark]], end: float) -> Options:
 
 
 def bars(values: Mapping[str, float], unit: str) -> Options:
-    """One bar each."""
+    """Horizontal bar chart."""
     return {
         "animation": False,
         "grid": {"left": 8, "right": 50, "top": 4, "bottom": 4, "containLabel": True},

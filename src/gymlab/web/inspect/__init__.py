@@ -1,1 +1,1 @@
-"""The parts of the inspector's page. Each shows one thing and watches one `InspectorState`; none knows another."""
+"""Parts of the inspector's page. Each observes the page's `InspectorState`; none knows another."""

@@ -1,4 +1,4 @@
-"""What mattered: the gradient of the decision and of the value by everything that was seen."""
+"""Attribution (saliency) card: gradients of the decision and of the value with respect to the observation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AttributionCard:
             ui.label("What mattered?").classes("font-semibold")
             ui.label("how much the decision and the value change with each number seen").classes("gl-faint")
             ui.button("Compute", icon="bolt", on_click=self._asked).props("flat dense no-caps")
-            self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=mattering")
+            self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=attribution")
             self._picture = ui.element("img").props('alt="what mattered, in red"').props("data-part=heat")
             self._picture.style("max-width: 100%; image-rendering: pixelated")
         self._picture.set_visibility(False)

@@ -1,4 +1,4 @@
-"""The form for an episode: which checkpoint, which seed, how, and how far it has come."""
+"""Form that runs an episode: checkpoint, seed, greedy or sampled, step limit; progress and stop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EpisodeForm:
         self._stop.set_visibility(False)
 
     def asked(self, forced: Mapping[int, Any] | None = None) -> EpisodeRequest:
-        """The episode that the form describes; of the one that is shown, another course from some step on."""
+        """The request of the form; with `forced` actions, the shown episode replayed with them."""
         table = self._state.table
         most = _whole(self._most, 1, MOST_STEPS)
         if forced and table is not None:
@@ -58,7 +58,7 @@ class EpisodeForm:
             self._state.show(answer)
 
     async def play(self, asked: EpisodeRequest) -> Mapping[str, Any] | None:
-        """The episode as the worker tells it; None where there is none, and the reason is shown."""
+        """The worker's answer; None where the episode failed, which is notified."""
         if self._under_way is not None:
             return None
         self._under_way = self._state.inspector.episode(asked, self._hear)
@@ -92,5 +92,5 @@ class EpisodeForm:
 
 
 def _whole(field: ui.number, low: int, high: int) -> int:
-    """A field's number within bounds that the browser alone does not keep."""
+    """The number of a field, clamped: the browser does not enforce min and max."""
     return max(low, min(high, int(field.value or 0)))

@@ -1,4 +1,4 @@
-"""Moving through an episode: play, step, scrub, keys, and jumps to what stands out."""
+"""Playback controls of an episode: play, step, slider, keyboard, and jumps to notable steps."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PlaybackControls:
             ui.button(text, on_click=action).props("flat dense no-caps size=sm")
 
     def toggle(self) -> None:
-        """Play or pause; at the end it begins again."""
+        """Play or pause; from the last step, start over."""
         if self._state.row is None:
             return
         if not self._timer.active and self._state.step >= self._state.last:

@@ -103,7 +103,7 @@ class ActionCard:
 
 
 def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """Bars where actions can be counted, mean and spread where they cannot."""
+    """Bars for discrete actions, a table of mean and std for continuous ones."""
     labels = facts["labels"]
     spread = row["spread"]
     if row["probabilities"]:
@@ -130,7 +130,7 @@ def _flat(values: list[Any]) -> list[Any]:
 
 
 class RewardCard:
-    """Reward and its parts, and what the step was worth: return, value, baseline, advantage, GAE."""
+    """Reward and its components, return, value, baseline, advantage, GAE."""
 
     def __init__(self, looking: InspectorState) -> None:
         self._state = looking
@@ -149,7 +149,7 @@ class RewardCard:
 
 
 class EpisodeSummary:
-    """One line on the whole episode."""
+    """One-line summary of the episode."""
 
     def __init__(self, looking: InspectorState) -> None:
         self._state = looking
@@ -193,7 +193,7 @@ class PicturesCard:
 
 
 def number(value: Any) -> str:
-    """A number as shown; the exact one is in its title."""
+    """A number with six digits; `cell` puts the exact one into the tooltip."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -208,7 +208,7 @@ def cell(value: Any, key: str = "") -> str:
 
 
 def bound(value: float | None) -> str:
-    """A cell for one end of a range: there to compare with, not to be exact."""
+    """A cell for one bound, with four digits."""
     shown = "–" if value is None else f"{value:.4g}"
     return f'<td class="gl-number gl-faint">{shown}</td>'
 

@@ -1,4 +1,4 @@
-"""The whole episode along one axis: values, rewards, advantages and doubt, with the step marked in each."""
+"""Timeline of an episode: values, rewards, advantages and entropy over the steps, the current step marked."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Timeline:
         self._chart.update()
 
     def _mark(self) -> None:
-        """Only the line moves: the data stays where it is."""
+        """Move the marker without sending the data again."""
         marks = [{"id": panel, "markLine": _line(self._state.step)} for panel, _ in _PANELS]
         self._chart.run_chart_method("setOption", {"series": marks})
 
@@ -86,7 +86,7 @@ def _line(step: int) -> dict[str, Any]:
 
 
 def options(table: EpisodeTable) -> dict[str, Any]:
-    """The chart: panels below each other with one pointer through all of them."""
+    """ECharts options: stacked panels with a shared axis pointer."""
     steps = [row["step"] for row in table.rows]
     grids = []
     x_axes = []

@@ -1,4 +1,4 @@
-"""What one visitor looks at: a run, an episode of it, a step. Whoever shows a part of it is told when that changes."""
+"""View state of one inspector page: run, episode and step, with callbacks on change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Watcher = Callable[[], None]
 
 
 class InspectorState:
-    """The state of one page. There is always a step where there is a table with rows."""
+    """Observable state of one page. `step` is valid whenever the table has rows."""
 
     def __init__(self, inspector: InspectorClient, token: str, run_id: str) -> None:
         self.inspector = inspector
@@ -36,7 +36,7 @@ class InspectorState:
         self._on_table.append(watcher)
 
     def show(self, answer: Mapping[str, Any], step: int = 0) -> None:
-        """Another episode, as the worker told it."""
+        """Switch to another episode, an answer of the worker."""
         before = self.table
         self._answer = answer
         self.table = episode_table(answer)
@@ -48,7 +48,7 @@ class InspectorState:
         self.go(step)
 
     def go(self, step: int) -> None:
-        """Move to a step; beyond the ends means the ends."""
+        """Move to a step, clamped to the episode."""
         if self.table is None or not self.table.rows:
             return
         self.step = max(0, min(len(self.table.rows) - 1, step))
@@ -64,7 +64,7 @@ class InspectorState:
         return self.table.rows[self.step] if self.table is not None and self.table.rows else None
 
     def address(self, kind: str) -> str:
-        """Where the step's picture is: `env_files` or `seen_files`; "" where there is none."""
+        """URL of the step's picture, of `env_files` or `seen_files`; "" where there is none."""
         files = self._answer.get(kind) or []
         return self.file(files[self.step]) if self.step < len(files) else ""
 
@@ -73,6 +73,6 @@ class InspectorState:
 
     @property
     def text(self) -> str:
-        """What the env says of itself in letters, where it draws no pictures."""
+        """The ANSI rendering of the step, where the env renders text."""
         texts = self._answer.get("texts") or []
         return texts[self.step] if self.step < len(texts) else ""

@@ -1,4 +1,4 @@
-"""What if: another observation at this step, or another action, and what the policy says then."""
+"""What-if cards: the policy's output for an edited observation, and the episode after another action."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gymlab.web.workers.step_table import value_at, with_value
 
 
 class EditedObservationCard:
-    """Fields with the step's observation; whatever is changed in them is asked about."""
+    """The step's observation in fields; a change queries the policy for the edited observation."""
 
     def __init__(self, looking: InspectorState) -> None:
         self._state = looking
@@ -34,7 +34,7 @@ class EditedObservationCard:
                     self._fields.append((part, self._field(part)))
             self._shown = ui.html("", sanitize=False).classes("w-full").props("data-part=what-if")
             if parts:
-                ui.button("As it was", on_click=self._fill).props("flat dense no-caps size=sm")
+                ui.button("Reset", on_click=self._fill).props("flat dense no-caps size=sm")
         looking.on_step(self._fill)
 
     def _field(self, part: Mapping[str, Any]) -> ui.number:
@@ -63,7 +63,7 @@ class EditedObservationCard:
                 return
             value = int(field.value) if part["kind"] == "choice" else float(field.value)
             observation = with_value(observation, part["path"], value)
-        if observation == row["observation"]:  # also where the fields were only filled anew
+        if observation == row["observation"]:  # also after `_fill`
             self._shown.set_content("")
             return
         try:
@@ -85,7 +85,7 @@ class EditedObservationCard:
 
 
 class ForcedActionCard:
-    """Another action at this step: the episode is played again up to here, and goes on from there."""
+    """Another action at this step: the episode is replayed up to it and continues with that action."""
 
     def __init__(self, looking: InspectorState, asking: EpisodeForm) -> None:
         self._state = looking
@@ -132,7 +132,7 @@ class ForcedActionCard:
         answer = await self._form.play(self._form.asked({row["step"]: action}))
         if answer is None or before is None:
             return
-        if self._state.table is not before or self._state.row is not row:  # the visitor has gone on meanwhile
+        if self._state.table is not before or self._state.row is not row:  # another step is shown by now
             self._state.inspector.forget(answer["name"])
             return
         self._answer = answer

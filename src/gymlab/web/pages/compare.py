@@ -1,4 +1,4 @@
-"""Several runs side by side: curves in one chart, what was set differently, and what came of it."""
+"""Compare page: curves of several runs in one chart, their scores, and the settings that differ."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ComparePage:
         ui.timer(_LOOK_SECONDS, self._check)
 
     async def _check(self) -> None:
-        """Draw the curves when a run has moved on; the tables only when runs were chosen anew or ended."""
+        """Redraw the curves when metrics change; the tables when the selection or a status changes."""
         views = self._chosen_views()
         now = [metrics_stamp(view.paths) for view in views]
         if now != self._seen.get("curves"):
@@ -181,7 +181,7 @@ def _preview(series: Sequence[RunSeries], name: str) -> bool:
 
 
 def _refresh(series: Sequence[RunSeries], name: str) -> None:
-    """Two at a time: SQLite leaves the interpreter to others while it reads."""
+    """Read two runs at a time: SQLite releases the GIL while it reads."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""The few files of a run that a browser may have: its films, its report, its numbers. Nothing else is served."""
+"""Downloads: videos and metrics.csv of a run. Nothing else of a run is served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(site: Site, front: FastAPI) -> None:
-    """Downloads, by the run's id and a name from its own lists."""
+    """Routes by run id and a name from the run's own lists."""
     from fastapi import HTTPException
     from fastapi.responses import FileResponse
 

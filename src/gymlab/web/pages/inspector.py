@@ -1,4 +1,4 @@
-"""Walking through an episode: what the policy saw, did, expected and got."""
+"""Inspector page: an episode step by step, with observation, decision, reward and value."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def _inspect(site: Site, workers: PageWorkers, run_id: str) -> None:
 
 
 def _build(state: InspectorState) -> EpisodeForm:
-    """All parts, from top to bottom."""
+    """Build all parts, from top to bottom."""
     with ui.row().classes("w-full items-center gap-3"):
         ui.link(f"{state.facts['recipe']}", f"/run/{state.run_id}")
         EpisodeSummary(state)
@@ -110,7 +110,7 @@ def _build(state: InspectorState) -> EpisodeForm:
 
 
 def _build_exports(state: InspectorState) -> None:
-    """The episode as CSV, and as text for a reviewer."""
+    """Buttons: the episode as CSV, and its review."""
 
     def download() -> None:
         if state.table is not None:

@@ -1,4 +1,4 @@
-"""Training a small env live, with the scheduled numbers as sliders: what each of them does can be seen."""
+"""Playground page: trains a small env live, with its scheduled hyperparameters as sliders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def register(site: Site, front: FastAPI) -> None:
-    """`/playground`: a process of its own for every visitor."""
+    """`/playground`, with a worker process for every open page."""
     workers = page_workers(front)
     site.add_link("Playground", "/playground", "sports_esports")
 

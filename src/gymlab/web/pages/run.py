@@ -1,4 +1,4 @@
-"""One run: its head with the buttons, and everything else in tabs."""
+"""Run page: header with buttons, and panels in tabs that are polled for changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def register(site: Site, front: FastAPI) -> None:
 
 
 class RunPage:
-    """The tabs, and the timer that brings the one in sight up to date."""
+    """The tabs, and the timer that refreshes the visible one."""
 
     def __init__(self, view: LiveRun) -> None:
         self._view = view

@@ -92,7 +92,7 @@ def register(site: Site, front: FastAPI) -> None:
 
 
 class RunsPage:
-    """The table, its buttons and the timer that keeps it true."""
+    """The table, its buttons and the timer that refreshes it."""
 
     def __init__(self, site: Site, table: RunsTable, rows: list[Row]) -> None:
         self._site = site
@@ -189,7 +189,7 @@ _NUMBERS = {"score": "best_return", "env_steps": "env_steps", "seconds": "second
 
 
 class RunsTable:
-    """All runs, read again only where something has changed. Used from worker threads."""
+    """Rows of all runs, re-read only where files changed. Used from worker threads."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -197,7 +197,7 @@ class RunsTable:
         self._live: list[str] = []
 
     def stamp(self) -> Stamp:
-        """Changes when a run begins, moves on or ends well."""
+        """Changes when a run starts, writes its status or ends."""
         root = self._site.runs_dir
         return stamp(root / "registry.json", root, *(root / run_id / "status.json" for run_id in self._live))
 
@@ -228,7 +228,7 @@ class RunsTable:
 
 
 def by_recipe(rows: Sequence[Row]) -> list[Row]:
-    """One row for each recipe: how many runs, and what came of them."""
+    """One row per recipe: number of runs and statistics of their scores."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["recipe"], []).append(row)

@@ -11,9 +11,9 @@ class RunPanel(Protocol):
     """A tab of a run's page."""
 
     def build(self) -> None:
-        """Make the elements, once, where the page stands."""
+        """Create the elements, once, in the current slot of the page."""
         ...
 
     async def refresh(self) -> None:
-        """Show what is new."""
+        """Update the elements."""
         ...

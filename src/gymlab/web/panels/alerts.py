@@ -1,4 +1,4 @@
-"""What the alert rules found: on a time line, with evidence and advice."""
+"""Alerts of a run: timeline, evidence and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of the log, and the report."""
+"""The tail of the log, and the report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LogPanel:
 
 
 class ReportPanel:
-    """As text: it holds what a run says of itself, and that is never made into a page's own markup."""
+    """The report as plain text: content of a run is never rendered as markup."""
 
     def __init__(self, view: LiveRun) -> None:
         self._view = view

@@ -17,7 +17,7 @@ from gymlab.web.charts.options import Look, Mark, Plot, line_chart
 from gymlab.web.live_updates import LiveRun
 
 _OPEN = ("roll", "eval", "opt")
-_ALWAYS = ("opt/kl_stop_fraction",)  # no headline, but what the KL limit does must be seen
+_ALWAYS = ("opt/kl_stop_fraction",)  # no headline metric, but it shows how often the KL limit acts
 _MOST_CHARTS = 60
 
 
@@ -53,7 +53,7 @@ class MetricsPanel:
         self._place = ui.column().classes("w-full gap-1")
 
     async def refresh(self) -> None:
-        """Draw what is new in the groups that are open."""
+        """Redraw the changed charts of the open groups."""
         series = self._view.series
         if not self._known:
             await to_thread(series.refresh, [])
@@ -191,13 +191,13 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def plot_of(view: LiveRun, name: str, look: Look, *, scaled: bool) -> Plot:
-    """What a chart shows of a run."""
+    """The content of a chart."""
     if name == EVALUATION:
         return _evaluation(view, look)
     if name == LOSSES:
         return _losses(view, look, scaled=scaled)
     trace = smooth_curve(view.series.trace(name, look.axis), look.smooth)
-    counts = metric(name).bounds in _COUNTS  # what could happen at most is far beyond what does
+    counts = metric(name).bounds in _COUNTS  # their bounds are far above usual values
     limits = UNBOUNDED if counts else view.limits().get(name, UNBOUNDED)
     goal = view.goal if name == "roll/return_mean" else None
     return Plot(name, {name: trace} if len(trace.x) else {}, limits, goal)
@@ -214,7 +214,7 @@ def _evaluation(view: LiveRun, look: Look) -> Plot:
 
 
 def _losses(view: LiveRun, look: Look, *, scaled: bool) -> Plot:
-    """The parts of what is minimised: as they add up, or each by itself before coefficients."""
+    """The terms of the loss: stacked with their coefficients, or each without."""
     lines = {}
     for name in _SCALED if scaled else _RAW:
         trace = smooth_curve(view.series.trace(name, look.axis), look.smooth)

@@ -1,4 +1,4 @@
-"""What came of the run: result, phase times, checkpoints, films and how to make it again."""
+"""Overview of a run: result, time per phase, checkpoints, videos and the command that reproduces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explain this run, or this episode: a text to copy, and an answer where a model is configured."""
+"""Review of a run or an episode: a prompt to copy, and the answer of a language model where one is configured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gymlab.web.run_prompt import run_prompt
 
 
 class Review:
-    """A text about something, and what a model says to it."""
+    """A prompt and the model's answer to it."""
 
     def __init__(self, subject: str, make: Callable[[], str]) -> None:
         self._subject = subject
@@ -63,7 +63,7 @@ class Review:
 
 
 class ReviewPanel(Review):
-    """Of a run."""
+    """The review of a run."""
 
     def __init__(self, view: LiveRun) -> None:
         super().__init__("run", lambda: run_prompt(view))

@@ -1,4 +1,4 @@
-"""The head of a run's page: what it is, how far it is, its alerts, and the buttons."""
+"""Header of a run's page: recipe, status, progress, alerts, and the buttons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RunHeader:
         return ui.button(title, icon=icon, on_click=act).props("dense outline no-caps")
 
     def refresh(self) -> None:
-        """Read the run's own word on how it does."""
+        """Re-read status, progress and alerts."""
         view = self._view
         if not view.paths.exists:
             self._status.set_text("deleted")
@@ -134,7 +134,7 @@ class RunHeader:
 
 
 def _position(row: dict[str, float], status: dict[str, Any]) -> str:
-    """How far the run is, how fast it goes, and what ended it."""
+    """Clocks, speed and stop reason."""
     parts = [f"{format_count(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
     parts += [format_duration(row["seconds"])] if "seconds" in row else []
     parts += [f"{format_count(row['time/sps'])} steps/s"] if "time/sps" in row else []

@@ -43,10 +43,10 @@ class SettingsPanel:
         await self._compare(table)
 
     async def _compare(self, table: ui.table) -> None:
-        """Beside each value that of the recipe, where that is another; asked of a process, which takes a second."""
+        """Show the recipe's present value where it differs; a child process reads it, which takes a second."""
         name = str(self._view.manifest.get("recipe"))
         of_recipe = await recipe_settings(self._view.paths, name)
-        if self._place.is_deleted:  # nobody looks any more
+        if self._place.is_deleted:  # the page was closed
             return
         other = {
             key: of_recipe[key] for key, value in self._view.settings.items() if of_recipe.get(key, value) != value
@@ -59,7 +59,7 @@ class SettingsPanel:
                 ui.label(f"{len(other)} settings differ from {name} as it is today.").classes("gl-faint")
 
     def _lines(self) -> None:
-        """What was said on the command line, then and when the run was resumed."""
+        """The command line, notes, and the settings changed at a resume."""
         manifest = self._view.manifest
         command = manifest.get("command")
         if isinstance(command, list):
@@ -73,7 +73,7 @@ class SettingsPanel:
 
 
 def settings_rows(view: LiveRun) -> list[dict[str, str]]:
-    """All settings; those that differ from the default first, with it."""
+    """All settings; first those that differ from their default, with the default."""
     changed = _changed(view)
     ranked = sorted(view.settings.items(), key=lambda pair: pair[0] not in changed)
     return [
@@ -91,8 +91,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def _changed(view: LiveRun) -> Mapping[str, Any]:
-    """The defaults of what is not at its default: as the run's report has them, for an algorithm's own are known only
-    to those who import it, and with it JAX.
+    """Defaults of the changed settings, from the run's report: an algorithm's own defaults need its import, which
+    imports JAX.
     """
     settings = read_record(report_json(view.paths)).get("settings")
     noted = settings.get("changed") if isinstance(settings, dict) else None

@@ -1,4 +1,4 @@
-"""A run held still: pause it, let it do one update, look at its numbers and its weights, and go on."""
+"""Debugger of a run: pause, run one update, resume; the last metrics row and statistics of the weights."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class StatePanel:
 
 
 def _statistics(name: str, tensor: np.ndarray) -> dict[str, Any]:
-    """What one wants to know of a tensor at a glance."""
+    """Shape, norm, moments, range, share of zeros and number of non-finite values of a tensor."""
     about: dict[str, Any] = {"tensor": plain_text(name, 100), "shape": "×".join(map(str, tensor.shape)) or "1"}
     values = tensor.astype(np.float64).ravel()
     good = values[np.isfinite(values)]

@@ -1,1 +1,1 @@
-"""The parts of the playground's page."""
+"""The playground: training a small env live with adjustable hyperparameters, in a worker process per page."""

@@ -20,7 +20,7 @@ _REFRESH_SECONDS = 0.5
 
 
 class PlaygroundControls:
-    """The page's state: what the worker report since the last look is in `_reports`."""
+    """The page's controls. `_reports` queues the worker's progress until the next refresh."""
 
     def __init__(self, worker: PlaygroundClient, token: str) -> None:
         self._worker = worker
@@ -48,7 +48,7 @@ class PlaygroundControls:
         ui.timer(_REFRESH_SECONDS, self._refresh)
 
     async def start(self) -> None:
-        """First weights again; whatever ran is over."""
+        """Start over with initial weights, ending a training that runs."""
         self._set_running(False)
         self._run.disable()
         self._status.set_text("compiling …")
@@ -105,7 +105,7 @@ class PlaygroundControls:
 
     def _refresh(self) -> None:
         if self._running is not None and self._running.done() and (error := self._running.exception()):
-            self._status.set_text(f"{error} (Reset begins anew)")
+            self._status.set_text(f"{error} (Reset starts over)")
             self._set_running(False)
         if not self._reports:
             return
@@ -126,7 +126,7 @@ class PlaygroundControls:
         )
 
     def _mark_changes(self, report: Mapping[str, Any]) -> None:
-        """A line where a number was first another one: at the update that heeded it."""
+        """Mark the first update that used a changed hyperparameter."""
         changed = [f"{n} {x:.3g}" for n, x in report["values"].items() if self._values.get(n, x) != x]
         self._values = report["values"]
         if changed:

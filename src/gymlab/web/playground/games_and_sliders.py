@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class PlaygroundGame(NamedTuple):
-    """A recipe and what is changed in it, so that an update takes a moment and can be watched."""
+    """A recipe with overrides that keep its updates short."""
 
     recipe: str
     overrides: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ _TOP = {"entropy_coef": 0.2, "value_coef": 2.0, "max_grad_norm": 5.0, "target_kl
 
 @dataclass(frozen=True)
 class Slider:
-    """From 0 to `high`; where `decades` is not 0 the way between goes by powers of ten."""
+    """Range 0 to `high`; logarithmic over `decades` powers of ten where that is not 0."""
 
     name: str
     value: float
@@ -58,13 +58,13 @@ class Slider:
     help: str
 
     def place(self, value: float) -> float:
-        """Where a value stands, from 0 to 1."""
+        """Position of a value, 0 to 1."""
         if not self.decades:
             return value / self.high
         return 0.0 if value <= 0 else max(0.0, 1 + math.log10(value / self.high) / self.decades)
 
     def at(self, place: float) -> float:
-        """The value at a place from 0 to 1; the left end is 0 itself."""
+        """Value at a position from 0 to 1; position 0 is exactly 0."""
         if place <= 0:
             return 0.0
         value = self.high * 10 ** (self.decades * (min(1.0, place) - 1)) if self.decades else place * self.high
@@ -72,7 +72,7 @@ class Slider:
 
 
 def sliders(values: Mapping[str, float]) -> list[Slider]:
-    """One for each number that enters compiled code, at the value it starts with."""
+    """One slider for each scheduled hyperparameter, at its initial value."""
     found = []
     for name, value in values.items():
         decades = 5 if name == "learning_rate" else 0

@@ -1,4 +1,4 @@
-"""Training without a run: the same compiled program as any run's, driven update by update with a learner's numbers."""
+"""Interactive training without a run: the compiled program of training, with the hyperparameters of the sliders."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gymlab.session.build import build
 from gymlab.training.state import Policy
 from gymlab.web.playground.games_and_sliders import GAMES
 
-CALL_SECONDS = 0.2  # a call ends about this often, so that a slider is soon heeded
+CALL_SECONDS = 0.2  # target duration of a call, so that sliders act soon
 SHOWN = ("roll/return_mean", "roll/length_mean", "opt/entropy", "opt/approx_kl", "opt/value_loss", "opt/loss")
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 class PlaygroundTrainer:
-    """One game. Numbers set take effect at the next update; none of them compiles anything anew."""
+    """Trains one game. Hyperparameters change at the next update, without recompilation."""
 
     def __init__(self, game: str, seed: int = 0) -> None:
         if game not in GAMES:
@@ -38,7 +38,7 @@ class PlaygroundTrainer:
         self.state = self.parts.program.start(seed)
 
     def set(self, name: str, value: float) -> None:
-        """From the next update on."""
+        """Set a hyperparameter from the next update on."""
         if name not in self.values:
             raise UserError(f"unknown number '{name}': {suggestion(name, self.values)}")
         if not (math.isfinite(value) and value >= 0):
@@ -46,7 +46,7 @@ class PlaygroundTrainer:
         self.values[name] = float(value)
 
     def advance(self) -> dict[str, Any]:
-        """Some updates, and what they came to."""
+        """Run some updates; their metrics."""
         count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
         table = np.tile(np.array(list(self.values.values()), np.float32), (count, 1))
         before = self.policy
@@ -74,14 +74,14 @@ class PlaygroundTrainer:
 
 
 def distance(before: Policy, after: Policy) -> float:
-    """How far the weights have moved."""
+    """L2 distance between the weights of two policies."""
     pairs = zip(jax.tree.leaves(before.weights), jax.tree.leaves(after.weights), strict=True)
     return math.sqrt(sum(float(np.sum((np.asarray(b) - np.asarray(a)) ** 2)) for a, b in pairs))
 
 
 @lru_cache(maxsize=1)
 def _counter() -> list[int]:
-    """Counts from when it is first asked for."""
+    """A count of compilations from the first call on."""
     found = [0]
 
     def hear(event: str, duration_secs: float, **_: Any) -> None:
@@ -93,7 +93,7 @@ def _counter() -> list[int]:
 
 
 def compilations() -> int:
-    """How many programs this process has compiled, or read from the cache, since this was first asked."""
+    """Number of programs compiled, or read from the cache, since the first call."""
     return _counter()[0]
 
 

@@ -1,4 +1,4 @@
-"""The process that trains beside the playground's page: `python -m gymlab.web.playground.training_worker`.
+"""The playground's worker process, which trains: `python -m gymlab.web.playground.training_worker`.
 
 Between two calls of compiled code it answers what was asked meanwhile: `start`, `set`, `episode`, `pause`. The
 training is the progress of `run`, which is answered once it pauses.
@@ -21,7 +21,7 @@ _MOST_STEPS = 300  # of an episode that is shown
 
 
 def main() -> None:
-    """Serve until the parent is gone."""
+    """Serve until the parent exits."""
     line = RequestChannel()
     with contextlib.suppress(AttributeError, OSError):
         os.nice(5)  # behind the page that shows it
@@ -50,16 +50,16 @@ class PlaygroundWorker:
         self.running = False
 
     def train(self) -> None:
-        """One call."""
+        """One call of compiled code; its result is the progress of `run`."""
         assert self._trainer is not None
         try:
             self._line.say(id=self._number, progress=self._trainer.advance())
-        except Exception as error:  # numbers gone bad are a lesson too: the page says so, and reset begins anew
+        except Exception as error:  # non-finite numbers are a legitimate outcome here: the page shows the error
             self.running = False
             self._line.say(id=self._number, error=format_fault(error))
 
     def run(self, number: int) -> None:
-        """Train on until `pause`."""
+        """Train until `pause`."""
         self.ask_pause(number)
         if self._trainer is None:
             self._line.say(id=number, error="nothing has been started yet")
@@ -86,7 +86,7 @@ class PlaygroundWorker:
         self._trainer.set(name, value)
 
     def ask_episode(self, _: int, folder: str, seed: int) -> dict[str, Any]:
-        """The policy as it is now, in the real env, as pictures."""
+        """Play an episode of the present policy in the real env and write its pictures."""
         from gymlab.media.camera import Camera
         from gymlab.media.policy_player import EpisodeOptions
         from gymlab.web.workers.episode_pictures import PictureFolder

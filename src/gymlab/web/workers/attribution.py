@@ -1,4 +1,4 @@
-"""What a decision hangs on: the gradient of the policy and of the value by every number seen.
+"""Attribution (saliency): gradients of the policy and of the value with respect to the observation.
 
 Of the policy that is the log-probability of the action taken or, as this has no slope at the mode of a Gaussian, the
 sum of its means. It is by the observation as the policy gets it, through the normaliser. Choices have no gradient.
@@ -39,7 +39,7 @@ class Attributor:
         self._gradients = jax.jit(_gradients_of(player, network), static_argnums=0)
 
     def __call__(self, policy: Policy, observation: Tree, mask: Array | None, choice: Array) -> Attribution:
-        """For one observation and one action, as the policy gives it."""
+        """Gradients at one observation and one action of the policy."""
         leaves, shape = jax.tree.flatten(observation)
         smooth = tuple(_is_smooth(np.asarray(leaf)) for leaf in leaves)
         if not any(smooth):
@@ -58,7 +58,7 @@ class Attributor:
 
 
 def _is_smooth(leaf: np.ndarray) -> bool:
-    """Numbers and pixels; pixels may be bytes or, in MinAtar's channels, only there or not."""
+    """Differentiable: floats and pixels; pixels may be bytes or, in MinAtar, booleans."""
     return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
 
 

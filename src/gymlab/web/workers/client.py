@@ -21,7 +21,7 @@ OnProgress = Callable[[Mapping[str, Any]], None]  # called from a thread
 
 
 class WorkerClient:
-    """A child process that answers numbered lines."""
+    """A child process that answers numbered requests."""
 
     def __init__(self, module: str) -> None:
         self._numbers = itertools.count(1)
@@ -32,13 +32,13 @@ class WorkerClient:
         self._child = start_worker(module, self._hear)
 
     def ask(self, what: str, on_progress: OnProgress | None = None, **fields: Any) -> Future[Any]:
-        """The answer, some time; GymlabError where it is none."""
+        """Send a request; its future fails with a GymlabError."""
         number = next(self._numbers)
         found = Future[Any]()
         found.number = number  # type: ignore[attr-defined]
         with self._lock:
             if self._gone:
-                found.set_exception(RunError("the process beside the page has ended: load the page again"))
+                found.set_exception(RunError("the worker process of this page has ended: reload the page"))
                 return found
             self._open[number] = (found, on_progress)
         self._child.send(json.dumps({"id": number, "ask": what, **fields}))
@@ -48,7 +48,7 @@ class WorkerClient:
         self._child.send(json.dumps({"cancel": asked.number}))  # type: ignore[attr-defined]
 
     def end(self) -> None:
-        """Without waiting for what is under way."""
+        """End the process; requests in flight are cancelled."""
         self._ended = True
         self._child.end(1.0)
 
@@ -81,11 +81,11 @@ class WorkerClient:
                 found.cancel()
             else:
                 words = self._child.stderr_tail()
-                found.set_exception(RunError(f"the process beside the page has died: {words}"))
+                found.set_exception(RunError(f"the worker process of this page died: {words}"))
 
 
 class InspectorClient:
-    """One run's worker and its folder of pictures. Everything returns at once; answers are futures."""
+    """One run's worker and its folder of pictures. All methods return futures without blocking."""
 
     def __init__(self, run: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
@@ -98,7 +98,7 @@ class InspectorClient:
         return self._worker.ask("episode", on_progress, name=next(self._names), **asdict(asked))
 
     def cancel(self, asked: Future[Any]) -> None:
-        """An episode that is being played ends with an error."""
+        """Stop an episode that is being played: its future fails."""
         self._worker.cancel(asked)
 
     def forget(self, name: str) -> None:
@@ -123,29 +123,29 @@ def episode_table(answer: Mapping[str, Any]) -> EpisodeTable:
 
 
 class PlaygroundClient:
-    """The playground's worker. Everything returns at once; answers are futures."""
+    """The playground's worker. All methods return futures without blocking."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-playground-"))
         self._worker = WorkerClient("gymlab.web.playground.training_worker")
 
     def start(self, game: str, seed: int) -> Future[Mapping[str, Any]]:
-        """Anew, with first weights; the answer has the numbers that can be moved."""
+        """Start over with initial weights; the answer lists the adjustable hyperparameters."""
         return self._worker.ask("start", game=game, seed=seed)
 
     def run(self, on_progress: OnProgress) -> Future[None]:
-        """Train until `pause`; progress is told from a thread after every call of compiled code."""
+        """Train until `pause`; `on_progress` is called from a thread after every call of compiled code."""
         return self._worker.ask("run", on_progress)
 
     def pause(self) -> Future[None]:
         return self._worker.ask("pause")
 
     def set(self, name: str, value: float) -> Future[None]:
-        """From the next update on."""
+        """Set a hyperparameter from the next update on."""
         return self._worker.ask("set", name=name, value=value)
 
     def episode(self, seed: int) -> Future[Mapping[str, Any]]:
-        """The policy as it is now at play: pictures in the folder."""
+        """Play an episode with the present policy; its pictures are written to the folder."""
         return self._worker.ask("episode", folder=str(self.folder), seed=seed)
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ class PictureFolder:
         return tiles(at_path(observation, self._path), self.shape, self._stack)
 
     def heat_of(self, gradients: Tree) -> list[np.ndarray]:
-        """How much each pixel matters: the gradient's size, one tile per frame."""
+        """Absolute gradient per pixel, one tile per frame."""
         assert self.shape is not None
         sizes = np.abs(at_path(gradients, self._path))
         sizes = np.moveaxis(sizes, 0, -1) if self.shape.channels_first else sizes
@@ -62,7 +62,7 @@ def at_path(tree: Tree, path: tuple[str | int, ...]) -> np.ndarray:
 
 
 def first_picture(space: Any, path: tuple[str | int, ...] = ()) -> tuple[ImageShape | None, tuple[str | int, ...]]:
-    """The shape of an observation's first picture, and where it stands."""
+    """Shape and path of the first image in an observation space."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         for key, part in inner:
@@ -96,7 +96,7 @@ def _as_bytes(picture: np.ndarray) -> np.ndarray:
 
 
 def grid(frames: list[np.ndarray]) -> np.ndarray:
-    """Tiles side by side, in as many rows as make it about square once there are more than four."""
+    """Tiles in one row, or in a roughly square grid when there are more than four."""
     frames = [frame if frame.ndim == 3 else frame[:, :, None].repeat(3, 2) for frame in frames]
     rows, columns = frames[0].shape[:2]
     times = max(1, _SIDE // max(rows, columns))
@@ -113,7 +113,7 @@ def grid(frames: list[np.ndarray]) -> np.ndarray:
 
 
 def heated(frames: list[np.ndarray], heat: list[np.ndarray]) -> list[np.ndarray]:
-    """Tiles with what mattered in red: `heat` is not negative, and the most of all tiles is fully red."""
+    """Tiles with a red heat map; `heat` is not negative and scaled by its maximum over all tiles."""
     most = max(float(part.max()) for part in heat) or 1.0
     found = []
     for frame, part in zip(frames, heat, strict=True):

@@ -43,7 +43,7 @@ OnStep = Callable[[int, float], None]  # (steps so far, return so far); may rais
 
 
 class InspectorSession:
-    """One run. Episodes are made anew for every question about them; the last one asked for is kept."""
+    """One run with its env, policy and played episodes."""
 
     def __init__(self, paths: RunPaths, folder: Path) -> None:
         self._paths = paths
@@ -58,7 +58,7 @@ class InspectorSession:
         self._attributor: Attributor | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What a page must know before any episode."""
+        """Facts of the run and its spaces that a page needs before any episode."""
         settings = self.recipe.env
         space = self.player.spaces.observation
         labels = settings.observations or _own_names(self.player.env)
@@ -88,7 +88,7 @@ class InspectorSession:
         return self._loaded[which]
 
     def episode(self, asked: EpisodeRequest, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
-        """Play it; pictures and the CSV go into the folder under this name."""
+        """Play an episode; its pictures and CSV are written to the folder under this name."""
         loaded = self.loaded(asked.checkpoint)
         usual = record_options(self.recipe, loaded, "table")
         shot = replace(
@@ -110,18 +110,18 @@ class InspectorSession:
         return PictureFolder(self._folder, name, self.player.spaces.observation, self._stack)
 
     def forget(self, name: str) -> None:
-        """An episode nobody looks at any more, with its pictures."""
+        """Drop an episode and delete its pictures."""
         self._episodes.pop(name, None)
         for file in self._folder.glob(f"{name}-*.png"):
             file.unlink(missing_ok=True)
 
     def what_if(self, name: str, step: int, observation: Any = None) -> dict[str, Any]:
-        """What the policy says at a step of an episode, of the observation there or of another one."""
+        """Policy output at a step of an episode, for its observation or an edited one."""
         row, policy = self._row(name, step)
         return what_if(self.player, policy, row.observation if observation is None else observation, row.mask)
 
     def attribution(self, name: str, step: int) -> dict[str, Any]:
-        """The gradients at a step: numbers by component, or a picture in which what mattered is red."""
+        """Gradients at a step, and a heat map where the observation is an image."""
         row, policy = self._row(name, step)
         self._attributor = self._attributor or Attributor(self.player)
         action: Any = np.asarray(row.action)
@@ -137,7 +137,7 @@ class InspectorSession:
 
     def _row(self, name: str, step: int) -> tuple[Any, Any]:
         if name not in self._episodes:
-            raise UserError("that episode is gone: run it again")
+            raise UserError("that episode is no longer loaded: run it again")
         episode, checkpoint = self._episodes[name]
         if not 0 <= step < len(episode.rows):
             raise UserError(f"step {step}: the episode has {len(episode.rows)} steps")
@@ -148,12 +148,12 @@ class InspectorSession:
 
 
 def _own_names(env: Any) -> tuple[str, ...]:
-    """What a wrapper of ours calls the numbers that it gives."""
+    """Names that one of our wrappers has for its observation."""
     return tuple(env.get_wrapper_attr("names")) if env.has_wrapper_attr("names") else ()
 
 
 def _actions(space: Any) -> dict[str, Any]:
-    """How an action is given when it is forced."""
+    """Kind and sizes of the action space, for the form of a forced action."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "choice", "n": int(space.n)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -186,7 +186,7 @@ class _PictureRecorder:
         self._on_step(moment.step + 1, moment.return_so_far)
 
     def end(self, episode: EpisodeTrace) -> None:
-        """The last picture: how it ended."""
+        """Write the final picture."""
         if isinstance(self._env, Camera):
             kept = self._env.last if episode.ended != "cut" else None
             drawn = self._env.picture() if kept is None else kept
@@ -197,7 +197,7 @@ class _PictureRecorder:
 
 
 def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
-    """The greedy action for an observation as the policy gets it (JSON or arrays), and what it is chosen by."""
+    """Policy output for an observation (JSON or arrays): greedy action, distribution, value."""
     obs, _ = add_batch_axis(player.spaces.observation, as_arrays(player.spaces.observation, observation))
     if mask is not None:
         obs = Masked(obs, np.asarray(mask, bool)[None])
@@ -222,7 +222,7 @@ def _first(tree: Any) -> Any:
 
 
 def as_arrays(space: Any, observation: Any) -> Any:
-    """JSON's lists as the arrays and tuples that the space has; what does not fit is left for `predict` to refuse."""
+    """JSON converted to the containers of the space; a mismatch is left for `predict` to refuse."""
     if isinstance(space, spaces.Dict) and isinstance(observation, dict):
         return {key: as_arrays(space.spaces.get(key), part) for key, part in observation.items()}
     if isinstance(space, spaces.Tuple) and isinstance(observation, list | tuple):

@@ -1,4 +1,4 @@
-"""The process beside a page that holds JAX, the env and the policy: `python -m gymlab.web.workers.inspector_worker`.
+"""The inspector's worker process, with JAX, the env and the policy: `python -m gymlab.web.workers.inspector_worker`.
 
 It reads one JSON line per question, `{"id", "ask", ...}`, and answers with lines `{"id", "progress"}` and at last one
 `{"id", "answer"}` or `{"id", "error"}`. `{"cancel": id}` ends an episode. It ends when its standard input does.
@@ -21,7 +21,7 @@ _PROGRESS_SECONDS = 0.1
 
 
 def main() -> None:
-    """Serve until the parent is gone."""
+    """Serve until the parent exits."""
     line = RequestChannel()
     worker = InspectorWorker(line)
     while True:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 class InspectorWorker:
-    """Answers questions about one run, one after the other."""
+    """Answers requests about one run, one at a time."""
 
     def __init__(self, line: RequestChannel) -> None:
         self._line = line

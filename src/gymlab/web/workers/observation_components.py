@@ -1,4 +1,4 @@
-"""The parts of an observation by name: where each stands, what it is called, and within which bounds it lies."""
+"""Components of an observation: path, name and bounds of each number or image."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _finite(bound: float) -> float | None:
-    """None where there is no bound; JSON knows no infinity."""
+    """None for an infinite bound, which JSON cannot represent."""
     return float(f"{bound:.7g}") if abs(bound) < 1e30 else None

@@ -1,4 +1,4 @@
-"""The worker's end of the line: questions in, numbered answers out, and the end when nobody asks any more."""
+"""The worker's side of a page: requests in, numbered answers out, exit when the parent closes the pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymlab.process.parent_watch import ParentPipe, ignore_signals
 
 
 class RequestChannel:
-    """To be made first of all in a worker: what envs print must not end up among the answers."""
+    """The pipe to the parent. Create it first: it redirects stdout, so that what envs print is no answer."""
 
     def __init__(self) -> None:
         ignore_signals("SIGINT")  # Ctrl-C is the parent's
@@ -26,14 +26,14 @@ class RequestChannel:
         self._parent.send(json.dumps(fields))
 
     def answer(self, worker: Any, question: dict[str, Any]) -> None:
-        """Let `worker.ask_<what>(number, **fields)` answer a question; what goes wrong is an answer too."""
+        """Answer a request by `worker.ask_<what>(number, **fields)`; an error is answered too."""
         number = question.pop("id")
         ask = question.pop("ask")
         try:
             found = getattr(worker, f"ask_{ask}")(number, **question)
         except GymlabError as error:
             self.say(id=number, error=str(error))
-        except Exception as error:
+        except Exception as error:  # envs and policies raise anything: the page shows it, the worker survives
             traceback.print_exc()
             self.say(id=number, error=format_fault(error))
         else:
@@ -48,6 +48,6 @@ class RequestChannel:
 
 
 def format_fault(error: Exception) -> str:
-    """A fault on one line, with its place."""
+    """An exception on one line, with file and line number."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpisodeRequest:
-    """Which episode of a run."""
+    """Which episode of a run to play, and how."""
 
     checkpoint: str = "best"
     seed: int | None = None  # None: the recipe's eval.seed
@@ -44,12 +44,12 @@ class EpisodeTable:
 
 
 def lowest_value(table: EpisodeTable) -> int | None:
-    """The step at which the policy expects least."""
+    """The step with the lowest value."""
     return _most(table, "value", lambda value: -value)
 
 
 def highest_surprise(table: EpisodeTable) -> int | None:
-    """The step that went most otherwise than expected, for better or worse."""
+    """The step with the largest absolute TD error."""
     return _most(table, "td_error", abs)
 
 
@@ -59,7 +59,7 @@ def _most(table: EpisodeTable, column: str, size: Any) -> int | None:
 
 
 def reward_events(table: EpisodeTable) -> list[int]:
-    """Steps whose reward is not the usual one: where most pay the same, those that pay otherwise."""
+    """Steps with an unusual reward: other than the most common one or, without such a one, two std from the mean."""
     rewards = [row["reward"] for row in table.rows]
     if not rewards:
         return []
@@ -72,12 +72,12 @@ def reward_events(table: EpisodeTable) -> list[int]:
 
 
 def next_event(events: Sequence[int], step: int) -> int | None:
-    """The event after a step; after the last one the first again."""
+    """The next event after a step, cyclically."""
     return next((event for event in events if event > step), events[0] if events else None)
 
 
 def episode_text(table: EpisodeTable, names: Sequence[str] = (), most: int = 20) -> str:
-    """The episode in few words, for someone who reviews it: how it went, and the steps that stand out."""
+    """The episode as text for a review: summary and notable steps."""
     head = (
         f"episode: checkpoint {table.checkpoint}, seed {table.seed}, {'sampled' if table.sampled else 'greedy'}, "
         f"{len(table.rows)} steps, return {table.total:.6g}, ended: {table.ended}"
@@ -113,7 +113,7 @@ def value_at(observation: Any, path: Sequence[str | int]) -> Any:
 
 
 def with_value(observation: Any, path: Sequence[str | int], value: Any) -> Any:
-    """The observation with one part changed; the one given is left as it is."""
+    """A copy of the observation with one part changed."""
     if not path:
         return value
     key, *rest = path

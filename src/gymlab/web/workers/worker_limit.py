@@ -1,4 +1,4 @@
-"""The processes beside pages: started with one, ended with it, and only so many at a time."""
+"""Worker limit: at most `MOST` worker processes of open pages, each ended with its page; serves their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE = re.compile(r"e[0-9]{1,9}(-(env|seen|heat)-[0-9]{5,9}\.png|\.csv)")
 
 
 class PageWorker(Protocol):
-    """A process of a page's own, and the folder of the files it writes."""
+    """A worker process and the folder of its files."""
 
     folder: Path
 
@@ -30,22 +30,22 @@ W = TypeVar("W", bound=PageWorker)
 
 
 class PageWorkers:
-    """By token: nobody can guess another visitor's files, and no name leads out of their folder."""
+    """Open workers by secret token: files of other pages cannot be guessed, and no name leaves a worker's folder."""
 
     def __init__(self) -> None:
         self._open: dict[str, PageWorker] = {}
 
     def take(self, start: Callable[[], W]) -> tuple[str, W]:
-        """A token and a worker, if there is room for one more."""
+        """Start a worker and return its token; UserError at the limit."""
         if len(self._open) >= MOST:
-            raise UserError(f"{MOST} pages with a process of their own are open already: close one of them first")
+            raise UserError(f"{MOST} pages with a worker process are open already: close one of them first")
         token = secrets.token_urlsafe(16)
         worker = start()
         self._open[token] = worker
         return token, worker
 
     def end(self, token: str) -> None:
-        """Aside: a process takes its time to go."""
+        """End a worker in a thread, since closing a process takes time."""
         found = self._open.pop(token, None)
         if found is not None:
             threading.Thread(target=found.close, daemon=True).start()
@@ -64,7 +64,7 @@ class PageWorkers:
 
 
 def page_workers(front: FastAPI) -> PageWorkers:
-    """The server's one workers; with it come the files of open pages, at `/worker-files/TOKEN/NAME`."""
+    """The server's workers; the first call also serves their files at `/worker-files/TOKEN/NAME`."""
     from fastapi import HTTPException
     from fastapi.responses import FileResponse
     from nicegui import app
