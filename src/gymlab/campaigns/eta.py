@@ -54,13 +54,13 @@ def time_left(jobs: Sequence[ScoredRun], speeds: Mapping[str, float]) -> TimeLef
     seconds = 0.0
     unknown = 0
     for job in jobs:
-        if job.trial is None:
+        if job.seeded is None:
             continue
         done, spent = steps_done(job)
-        begun = done >= _MIN_SHARE * job.trial.budget_env_steps and spent > 0
-        speed = done / spent if begun else speeds.get(job.trial.recipe.name)
+        begun = done >= _MIN_SHARE * job.seeded.budget_env_steps and spent > 0
+        speed = done / spent if begun else speeds.get(job.seeded.recipe.name)
         if speed is None:
             unknown += 1
         else:
-            seconds += max(job.trial.budget_env_steps - done, 0) / speed
+            seconds += max(job.seeded.budget_env_steps - done, 0) / speed
     return TimeLeft(seconds, unknown)

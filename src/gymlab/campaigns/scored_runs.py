@@ -27,18 +27,18 @@ Phase = Literal["train", "resume", "wait", "score"]
 
 
 class ScoredRun(NamedTuple):
-    """A run to train and to score; without a trial it is one of the user's, which is only scored."""
+    """A run to train and to score; without a seeded recipe it is one of the user's, which is only scored."""
 
     paths: RunPaths
-    trial: SeededRecipe | None
+    seeded: SeededRecipe | None
     episodes: int
     group: str = "results"
 
     @property
     def title(self) -> str:
-        if self.trial is None:
+        if self.seeded is None:
             return self.paths.run_id
-        return " ".join([self.trial.recipe.name, *self.trial.overrides, f"seed {self.trial.seed}"])
+        return " ".join([self.seeded.recipe.name, *self.seeded.overrides, f"seed {self.seeded.seed}"])
 
     def next_phase(self) -> Phase | None:
         """What it needs next; None where its record exists."""
@@ -47,22 +47,22 @@ class ScoredRun(NamedTuple):
             return "train"
         if state is RunState.RUNNING:
             return "wait"
-        if self.trial is not None and state is not RunState.FINISHED:
+        if self.seeded is not None and state is not RunState.FINISHED:
             return "resume"
         return None if known_record(self.paths, self.episodes) is not None else "score"
 
     def spec(self, number: int) -> RunSpec:
         arguments: tuple[str, ...] = ()
-        if self.trial is not None:
+        if self.seeded is not None:
             named = ("--run-id", self.paths.run_id, "--group", self.group, "-q")
-            arguments = ("train", *self.trial.train_arguments(), *named)
+            arguments = ("train", *self.seeded.train_arguments(), *named)
         return RunSpec(
             number,
             str(self.paths.root.parent),
             self.paths.run_id,
-            0 if self.trial is None else self.trial.seed,
+            0 if self.seeded is None else self.seeded.seed,
             arguments=arguments,
-            budget_env_steps=None if self.trial is None else self.trial.budget_env_steps,
+            budget_env_steps=None if self.seeded is None else self.seeded.budget_env_steps,
         )
 
 
@@ -151,7 +151,7 @@ class _TrainAndScore(TrainCommands):
         output = child.output_text()
         try:
             evaluation: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-            write_record(run.paths.root / NAME, make_record(run.paths, run.trial, evaluation))
+            write_record(run.paths.root / NAME, make_record(run.paths, run.seeded, evaluation))
         except (ValueError, KeyError, IndexError, TypeError):
             return output[-2000:].strip()
         return None

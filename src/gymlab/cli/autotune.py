@@ -49,8 +49,8 @@ def autotune(
 ) -> None:
     """Search for better settings, then compare them with the recipe's own on seeds that were not used before.
 
-    Trials with a critical alert are given up. `better` is said only where the 95 % interval of the difference lies
-    above zero. The same command goes on where it was interrupted. With --env-steps and --trials, which the end of every
+    Trials with a critical alert are pruned. The verdict is `better` only if the 95 % interval of the difference lies
+    above zero. The same command resumes an interrupted autotune. With --env-steps and --trials, which the end of every
     autotune names, time plays no part and the same is found again.
 
     Example: gymlab autotune Acrobot-v1:ppo --budget 20m
@@ -108,7 +108,7 @@ def _tune(root: Path, state: AutotuneState, output: str) -> AutotuneState:
         try:
             state = stages.run(typed_command())
         except AutotuneInterrupted as ended:
-            say(f"interrupted, nothing is lost: the same command goes on (sweep {state.name})")
+            say(f"interrupted, nothing is lost: the same command resumes (sweep {state.name})")
             raise typer.Exit(ended.exit_code) from None
     if state.stage == "confirm" and not state.fresh:
         state = write_state(root, state.model_copy(update={"fresh": fresh_seeds(state, stages.spent)}))

@@ -78,7 +78,7 @@ def _missing_jobs(every: Iterable[ScoredRun], root: Path, width: int) -> list[Sc
     from gymlab.core.errors import UserError
 
     missing = {job.paths.run_id: job for job in every if job.next_phase() is not None}
-    running = [job.title for job in missing.values() if job.trial is None and job.next_phase() == "wait"]
+    running = [job.title for job in missing.values() if job.seeded is None and job.next_phase() == "wait"]
     if running:
         raise UserError(f"{running[0]} is still running: gymlab wait {running[0]}")
     todo = list(missing.values())

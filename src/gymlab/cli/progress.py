@@ -58,9 +58,9 @@ class Progress:
             return
         self._last_tick = now
         shares = [
-            f"{job.trial.recipe.name} s{job.trial.seed} {min(steps_done(job)[0] / job.trial.budget_env_steps, 1):.0%}"
+            f"{seeded.recipe.name} s{seeded.seed} {min(steps_done(job)[0] / seeded.budget_env_steps, 1):.0%}"
             for job in active
-            if job.trial is not None
+            if (seeded := job.seeded) is not None
         ]
         left = time_left([*active, *waiting], self._speeds).format(self._width)
         parts = [

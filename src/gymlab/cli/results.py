@@ -31,7 +31,7 @@ def run(
     dry: Dry = False,
     as_json: Json = False,
 ) -> None:
-    """Train and score what has no result yet, or a stale one; interrupted runs go on, finished ones are kept.
+    """Train and score what has no result yet, or a stale one; interrupted runs are resumed, finished ones are kept.
 
     Example: gymlab results run CartPole-v1:ppo --jobs 2
     """
@@ -115,7 +115,7 @@ def _rows(folder: Path, names: list[str] | None, seeds: str | None) -> tuple[Ben
 
 
 def _todo(folder: Path, rows: tuple[BenchmarkRow, ...]) -> list[tuple[BenchmarkResult, list[ScoredRun]]]:
-    """The results with the runs they still need; a recipe that cannot be used here is told and left out."""
+    """The results with the runs they still need; a recipe that cannot be resolved here is reported and skipped."""
     from gymlab.campaigns.benchmark_table.table import read_result, seed_row
     from gymlab.campaigns.scored_runs import ScoredRun
     from gymlab.recipes.project_settings import runs_folder

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Measure what parallel envs and dis
 def coverage(
     recipe: RecipeArgument,
     overrides: OverridesArgument = None,
-    updates: Annotated[int, typer.Option(help="Rollouts to look at, while training goes on.", min=1)] = 8,
+    updates: Annotated[int, typer.Option(help="Rollouts to measure during training.", min=1)] = 8,
     seed: RunSeed = 0,
     json: JsonOnStdout = False,
 ) -> None:

@@ -64,7 +64,7 @@ def start(
     quiet: Quiet = False,
     json: JsonAtEnd = False,
 ) -> None:
-    """Begin a sweep, or go on with one where the same command was interrupted.
+    """Start a sweep, or resume it if the same command was interrupted.
 
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
@@ -106,7 +106,7 @@ def resume(
     quiet: Quiet = False,
     json: JsonAtEnd = False,
 ) -> None:
-    """Go on with a sweep: trials that were under way go on from their runs' last checkpoints.
+    """Resume a sweep: trials that were running resume from their runs' last checkpoints.
 
     Example: gymlab sweep resume my-sweep
     """

@@ -24,7 +24,7 @@ _ABOUT = """\
 
 # Results
 
-What the recipes reach, and the proof of it. `gymlab results run` makes all of it again (it goes on where it was
+What the recipes reach, and the proof of it. `gymlab results run` makes all of it again (it resumes where it was
 interrupted), `gymlab results run RECIPE` one row, `gymlab results show --write` this page.
 
 How a number comes about:

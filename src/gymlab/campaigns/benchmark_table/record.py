@@ -72,7 +72,7 @@ class RunRecord(BaseModel):
         return self.greedy.mean if self.exact is None else self.exact
 
 
-def make_record(paths: RunPaths, trial: SeededRecipe | None, evaluation: Mapping[str, Any]) -> RunRecord:
+def make_record(paths: RunPaths, seeded: SeededRecipe | None, evaluation: Mapping[str, Any]) -> RunRecord:
     """The record of a finished run. `evaluation`: what `gymlab eval --json` printed."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[])
     manifest = facts.manifest
@@ -82,7 +82,7 @@ def make_record(paths: RunPaths, trial: SeededRecipe | None, evaluation: Mapping
     git = manifest.get("git") or {}
     versions = manifest.get("versions") or {}
     dirty = "+" if git.get("dirty") else ""
-    arguments = trial.train_arguments() if trial is not None else None
+    arguments = seeded.train_arguments() if seeded is not None else None
     episodes = int(evaluation["eval"]["greedy"]["n"])
     return RunRecord(
         recipe=facts.name,
@@ -108,7 +108,7 @@ def make_record(paths: RunPaths, trial: SeededRecipe | None, evaluation: Mapping
         commit=f"{git['commit'][:12]}{dirty}" if git.get("commit") else None,
         cores=(manifest.get("fingerprint") or {}).get("cores"),
         device=(manifest.get("engine") or {}).get("device"),
-        settings=counted_settings(trial.settings if trial is not None else facts.settings),
+        settings=counted_settings(seeded.settings if seeded is not None else facts.settings),
     )
 
 
