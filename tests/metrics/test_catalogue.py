@@ -8,13 +8,13 @@ from gymnasium import spaces
 
 from gymlab.envs.make import make_env, time_limit
 from gymlab.metrics import explain
-from gymlab.metrics.bounds import RULES, Context, bounds, bounds_text, inside
+from gymlab.metrics.bounds import RULES, Context, bounds, bounds_text, inside, return_range
 from gymlab.metrics.catalogue import (
     METRICS,
     NAMESPACES,
     check_names,
     declared,
-    fallen,
+    decreased_counters,
     grouped,
     headlines,
     metric,
@@ -22,7 +22,6 @@ from gymlab.metrics.catalogue import (
     written,
 )
 from gymlab.metrics.metric import Metric
-from gymlab.metrics.return_range import return_range
 from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.keys import names as setting_names
 from gymlab.recipes.resolve import resolve
@@ -126,7 +125,7 @@ def test_values_are_written_at_their_precision(name, value, text):
 
 def test_a_counter_that_falls_is_named():
     before, after = {"env_steps": 10, "roll/return_mean": 5.0}, {"env_steps": 9, "roll/return_mean": 1.0, "updates": 1}
-    assert fallen(before, after) == ["env_steps"]
+    assert decreased_counters(before, after) == ["env_steps"]
 
 
 CONTEXT = Context(

@@ -9,7 +9,7 @@ from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.features.row_thinning import Thinning
-from gymlab.metrics.catalogue import COUNTERS, fallen
+from gymlab.metrics.catalogue import COUNTERS, decreased_counters
 from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.training.events import (
     Control,
@@ -102,7 +102,7 @@ class Record(Feature):
     def _check_counters(self, row: UpdateRow) -> None:
         """Warn about a counter that falls: a bug, which must not end a run."""
         now = {name: row.metrics[name] for name in COUNTERS if name in row.metrics}
-        for name in fallen(self._counters, now):
+        for name in decreased_counters(self._counters, now):
             before = self._counters[name]
             after = now[name]
             log.warning(

@@ -1,6 +1,6 @@
-"""How far a metric can go: fixed, or inferred from spaces, settings and what is known of the env.
+"""Bounds of metrics: fixed, or inferred from spaces, settings and the known rewards of an env.
 
-A value outside its bounds is a bug, in the env or in the lab, never bad luck.
+A value outside its bounds is a bug in the env or in the lab.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SLACK = 1e-4  # of the larger bound: metrics are float32 means
 
 
 class Context(NamedTuple):
-    """What bounds are inferred from. Whatever is None or missing leaves them open."""
+    """What bounds are inferred from. Fields that are None or missing leave bounds infinite."""
 
     action: Any = None  # gymnasium space
     observation: Any = None  # gymnasium space, as the policy sees it
@@ -29,7 +29,7 @@ class Context(NamedTuple):
 
 
 def bounds(name: str, context: Context | None = None) -> Limits:
-    """The lowest and the highest value a metric can have; infinite where nothing limits it or nothing is known."""
+    """The lowest and the highest value a metric can have; infinite if unlimited or unknown."""
     metric = declared(name)
     if metric is None:
         return UNBOUNDED
@@ -40,7 +40,7 @@ def bounds(name: str, context: Context | None = None) -> Limits:
 
 
 def inside(value: float, limits: Limits) -> bool:
-    """Whether a value keeps its bounds, rounding allowed for. NaN, which is no value, does."""
+    """Whether a value is within its bounds, up to rounding. NaN is."""
     if math.isnan(value):
         return True
     low, high = limits
@@ -49,7 +49,7 @@ def inside(value: float, limits: Limits) -> bool:
 
 
 def bounds_text(metric: Metric) -> str:
-    """A metric's bounds in words."""
+    """A metric's bounds as text."""
     if isinstance(metric.bounds, str):
         return RULES[metric.bounds].words
     low, high = metric.bounds
@@ -92,7 +92,7 @@ def _observation(context: Context, tail: str) -> Limits:
     return _space_limits(context.observation, tail)
 
 
-def _spread_of(rule: Callable[[Context, str], Limits]) -> Callable[[Context, str], Limits]:
+def _std_bounds(rule: Callable[[Context, str], Limits]) -> Callable[[Context, str], Limits]:
     """The std of values within bounds is at most half their distance (half of them at either end)."""
 
     def infer(context: Context, tail: str) -> Limits:
@@ -125,30 +125,69 @@ def _hyperparameter(context: Context, tail: str) -> Limits:
     return _schedule(context, tail) or UNBOUNDED
 
 
-class Rule(NamedTuple):
+class BoundRule(NamedTuple):
+    """A named rule that infers bounds."""
+
     infer: Callable[[Context, str], Limits]  # of the context and what a family's `*` stands for
     words: str
 
 
-RULES: dict[str, Rule] = {
-    "entropy": Rule(
+RULES: dict[str, BoundRule] = {
+    "entropy": BoundRule(
         _entropy, "0 to ln n for n discrete actions (the sum over components); unbounded for continuous ones"
     ),
-    "max_prob": Rule(_max_prob, "1/n to 1 for n discrete actions (the product over components)"),
-    "return": Rule(_return, "the env's lowest to its highest return, where known"),
-    "return_spread": Rule(_spread_of(_return), "0 to half the range of returns, where known"),
-    "length": Rule(_length, "1 to the time limit"),
-    "length_spread": Rule(_spread_of(_length), "0 to half the time limit"),
-    "action": Rule(_action, "the action space's lowest to its highest value"),
-    "action_bins": Rule(_action_bins, "the action space's lowest to its highest value, half a choice beyond"),
-    "action_spread": Rule(_spread_of(_action), "0 to half the width of the action space"),
-    "observation": Rule(_observation, "the observation space's lowest to its highest value"),
-    "observation_spread": Rule(_spread_of(_observation), "0 to half the width of the observation space"),
-    "rollout": Rule(_rollout, "0 to n_envs × n_steps"),
-    "gradient_steps": Rule(_gradient_steps, "0 to epochs × minibatches; 0 or 1 where there is one step per update"),
-    "clipped_gradient": Rule(_clipped_gradient, "0 to max_grad_norm"),
-    "schedule": Rule(_hyperparameter, "the lowest to the highest value of its schedule"),
+    "max_prob": BoundRule(_max_prob, "1/n to 1 for n discrete actions (the product over components)"),
+    "return": BoundRule(_return, "the env's lowest to its highest return, where known"),
+    "return_spread": BoundRule(_std_bounds(_return), "0 to half the range of returns, where known"),
+    "length": BoundRule(_length, "1 to the time limit"),
+    "length_spread": BoundRule(_std_bounds(_length), "0 to half the time limit"),
+    "action": BoundRule(_action, "the action space's lowest to its highest value"),
+    "action_bins": BoundRule(_action_bins, "the action space's lowest to its highest value, half a choice beyond"),
+    "action_spread": BoundRule(_std_bounds(_action), "0 to half the width of the action space"),
+    "observation": BoundRule(_observation, "the observation space's lowest to its highest value"),
+    "observation_spread": BoundRule(_std_bounds(_observation), "0 to half the width of the observation space"),
+    "rollout": BoundRule(_rollout, "0 to n_envs × n_steps"),
+    "gradient_steps": BoundRule(
+        _gradient_steps, "0 to epochs × minibatches; 0 or 1 where there is one step per update"
+    ),
+    "clipped_gradient": BoundRule(_clipped_gradient, "0 to max_grad_norm"),
+    "schedule": BoundRule(_hyperparameter, "the lowest to the highest value of its schedule"),
 }
+
+
+class Rewards(NamedTuple):
+    """The range of the reward of one step, and of an extra reward once per episode."""
+
+    low: float
+    high: float
+    once_low: float = 0.0
+    once_high: float = 0.0
+
+
+_PENDULUM_COST = math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2
+REWARDS = {
+    "Acrobot-v1": Rewards(-1, 0),
+    "Blackjack-v1": Rewards(0, 0, -1, 1),
+    "CartPole-v1": Rewards(1, 1),
+    "CliffWalking-v1": Rewards(-100, -1),
+    "FrozenLake-v1": Rewards(0, 0, 0, 1),
+    "FrozenLake8x8-v1": Rewards(0, 0, 0, 1),
+    "MountainCar-v0": Rewards(-1, -1),
+    "MountainCarContinuous-v0": Rewards(-0.1, 0, 0, 100),
+    "Pendulum-v1": Rewards(-_PENDULUM_COST, 0),
+    "Taxi-v4": Rewards(-10, -1, 0, 21),  # the last step gives 20 in place of -1
+}
+
+
+def return_range(env_id: str, max_episode_steps: int, kwargs: Mapping[str, Any] | None = None) -> Limits | None:
+    """The lowest and the highest possible return of an episode; None if unknown, or if kwargs change the env."""
+    rewards = REWARDS.get(env_id)
+    if rewards is None or kwargs:
+        return None
+    # An episode lasts from one step to the time limit: whichever of the two is worse, or better.
+    low = rewards.low * (max_episode_steps if rewards.low < 0 else 1) + rewards.once_low
+    high = rewards.high * (max_episode_steps if rewards.high > 0 else 1) + rewards.once_high
+    return low, high
 
 
 def _choices(space: Any) -> np.ndarray | None:
@@ -179,7 +218,8 @@ def _space_limits(space: Any, tail: str) -> Limits:
         parts = [_space_limits(named[head], rest)] if head in named else [_space_limits(p, "") for p in named.values()]
         return min(low for low, _ in parts), max(high for _, high in parts)
     if isinstance(space, spaces.Box):
-        low, high = np.ravel(space.low), np.ravel(space.high)
+        low = np.ravel(space.low)
+        high = np.ravel(space.high)
         at = [int(head)] if head.isdecimal() and int(head) < low.size else slice(None)
         return float(low[at].min()), float(high[at].max())
     if isinstance(space, spaces.Discrete):

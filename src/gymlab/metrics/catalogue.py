@@ -1,4 +1,4 @@
-"""Every metric of the lab. Console, reports, exports, trackers, docs and `gymlab explain` read this."""
+"""The catalogue of all metrics, read by console, reports, exports, trackers, docs and `gymlab explain`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ assert len({metric.name for metric in METRICS}) == len(METRICS), "a metric is de
 
 
 def declared(name: str) -> Metric | None:
-    """What was declared about a name, by itself or as one of a family."""
+    """The declaration of a name, its own or that of its family; None if there is none."""
     exact = _EXACT.get(name)
     if exact is not None:
         return exact
@@ -36,12 +36,12 @@ def declared(name: str) -> Metric | None:
 
 
 def metric(name: str) -> Metric:
-    """The same, or a plain stand-in for a metric of the user's own."""
+    """The declaration of a name; a generic one for a user's own metric."""
     return declared(name) or Metric(name, "Not in the catalogue: a metric of your own.", "", ".4g", 99, UNBOUNDED)
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """Those that nobody declared."""
+    """The names without a declaration, sorted."""
     return sorted({name for name in names if declared(name) is None})
 
 
@@ -51,7 +51,7 @@ def written(name: str, value: float) -> str:
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """By namespace, then priority, then name: the order of every table."""
+    """Names sorted by namespace, priority and name: the order of every table."""
     places = {namespace: place for place, namespace in enumerate(NAMESPACES)}
 
     def key(name: str) -> tuple[int, str, int, str]:
@@ -70,11 +70,11 @@ def grouped(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def headlines(names: Iterable[str]) -> list[str]:
-    """Those worth showing where room is short."""
+    """The names of headline priority, in order."""
     return [name for name in ordered(names) if metric(name).priority <= HEADLINE]
 
 
-def fallen(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
-    """Metrics that only ever rise and did not, from one row to a later one."""
+def decreased_counters(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    """Counters (monotonic metrics) that decreased from one row to a later one."""
     both = [name for name in after if name in before and metric(name).monotonic]
     return [name for name in both if after[name] < before[name]]

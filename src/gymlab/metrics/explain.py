@@ -1,4 +1,4 @@
-"""The catalogue for readers: what `gymlab explain` says of a metric, and the table of the documentation."""
+"""Explanations of metrics: the texts of `gymlab explain`, and the table in the documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIRECTIONS = {"up": "higher is better", "down": "lower is better", "none": ""}
 
 
 def names() -> list[str]:
-    """What can be asked for."""
+    """The names of all metrics and families."""
     return [metric.name for metric in METRICS]
 
 
@@ -24,7 +24,7 @@ def explain(name: str) -> list[Explanation]:
 
 
 def describe(name: str) -> str:
-    """All that is known of a metric, as text; the nearest name where there is none."""
+    """The explanation of a metric as text; the nearest name if it is unknown."""
     found = explain(name)
     return found[0].text() if found else f"unknown metric '{name}', nearest: {nearest(name, names()) or 'none'}"
 
@@ -56,9 +56,9 @@ def metrics_table() -> str:
 
 
 def taken(metric: Metric) -> str:
-    """When it is taken, and what a row that stands for several updates holds of it."""
-    kind = "histogram, with looks" if metric.histogram else "looks" if metric.looked else ""
-    return f"{kind or 'updates'}: {_FOLDS[metric.folded]}"
+    """When it is measured, and how rows that stand for several updates are folded."""
+    kind = "histogram of some updates" if metric.histogram else "some updates" if metric.sparse else ""
+    return f"{kind or 'every update'}: {_FOLDS[metric.folded]}"
 
 
 def _row(metric: Metric) -> str:

@@ -1,4 +1,4 @@
-"""What is known of a metric before anything is measured."""
+"""The declaration of a metric: name, help, unit, format, priority and bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARE: Limits = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Metric:
-    """One name, or a family of names where it ends in `/*`."""
+    """One metric, or a family of metrics if its name ends in `/*`."""
 
     name: str
     help: str  # what it is
@@ -33,7 +33,7 @@ class Metric:
     settings: tuple[str, ...] = ()  # the recipe settings that move it, the strongest first
     highlight: str = ""  # a colour of its own in tables
     fold: Fold = "mean"  # what a row that stands for several updates holds, of those that measured it
-    looked: bool = False  # taken only of some updates, with the histograms
+    sparse: bool = False  # measured only in some updates, together with the histograms
     histogram: bool = False  # bins and counts, not a number
 
     @property
@@ -42,8 +42,8 @@ class Metric:
 
     @property
     def folded(self) -> Fold:
-        """What a row that stands for several updates really holds."""
-        return "last" if self.monotonic or self.looked or self.histogram else self.fold
+        """How a row that stands for several updates is folded."""
+        return "last" if self.monotonic or self.sparse or self.histogram else self.fold
 
     @property
     def is_family(self) -> bool:
@@ -58,7 +58,7 @@ HEADLINE = 30
 
 
 def written(value: float, form: str) -> str:
-    """A number in one of the forms above; what is no number is called by its name."""
+    """A number in one of the forms above; NaN and infinities by their names."""
     if not math.isfinite(value):
         return str(value)
     if form == "count":

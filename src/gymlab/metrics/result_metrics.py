@@ -30,7 +30,8 @@ def _evaluated(mode: str, about: str, first: int) -> tuple[Metric, ...]:
     )  # fmt: skip
 
 
-OUTCOME = (
+METRICS = (
+    # Evaluations, scores and hyperparameters.
     *_evaluated("greedy", "taking the likeliest action", 1),
     *_evaluated("sampled", "drawing actions from the policy", 5),
     Metric("score/steps_to_threshold", "env_steps at the first evaluation whose mean return reached solved_at; none "
@@ -41,9 +42,7 @@ OUTCOME = (
            settings=("eval.every", "budget", "learning_rate"), fold="last"),
     Metric("hp/*", "The value of a hyperparameter in this update, for every number of the algorithm's block.", "",
            ".4g", 1, "schedule", fold="last"),
-)  # fmt: skip
-
-MACHINE = (
+    # Time and machine.
     Metric("time/progress", "Share of the budget that is done.", "share", "percent", 1, SHARE, "up", monotonic=True,
            settings=("budget",)),
     Metric("time/sps", "env_steps per second since the last row that measured it.", "steps/s", "count", 2, POSITIVE,
@@ -87,5 +86,3 @@ MACHINE = (
     Metric("env/restarts", "Envs that were made anew so far after a fault of theirs.", "envs", ".0f", 7, POSITIVE,
            "down", monotonic=True, healthy="0."),
 )  # fmt: skip
-
-METRICS = (*OUTCOME, *MACHINE)

@@ -6,7 +6,10 @@ from gymlab.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Metric
 
 _WINDOW = "the last 100 finished training episodes (fewer at the start: see roll/return_window)"
 
-CLOCKS = (
+_FEATURE = "of each observation feature, before normalising"
+
+METRICS = (
+    # Clocks.
     Metric("updates", "Updates done: one rollout and what was learnt from it.", "updates", "count", 3, POSITIVE,
            monotonic=True, settings=("budget", "n_steps")),
     Metric("vec_steps", "Vectorised env.step calls. Does not depend on n_envs, so runs with different n_envs overlay.",
@@ -16,9 +19,7 @@ CLOCKS = (
     Metric("episodes", "Training episodes finished.", "episodes", "count", 4, POSITIVE, monotonic=True),
     Metric("seconds", "Wall-clock time of training, over all sessions of the run.", "seconds", "duration", 5, POSITIVE,
            monotonic=True, highlight="blue"),
-)  # fmt: skip
-
-EPISODES = (
+    # Episodes.
     Metric("roll/return_mean", f"Mean return of {_WINDOW}: the env's own reward, summed, under the policy that "
            "explores.", "return", ".2f", 1, "return", "up", healthy="Rises, then levels off. Flat from the start: "
            "nothing is learnt. A fall that does not recover: the policy was pushed too far in one update.",
@@ -47,9 +48,7 @@ EPISODES = (
            "them.", "steps", ".0f", 37, "rollout"),
     Metric("roll/truncated", "Steps of this rollout at which a time limit cut an episode: its future is bootstrapped.",
            "steps", ".0f", 38, "rollout", settings=("max_episode_steps",)),
-)  # fmt: skip
-
-EXPERIENCE = (
+    # Rewards, actions and transitions of the rollout.
     Metric("roll/reward_mean", "Mean reward per step, the env's own.", "reward", ".4g", 10, UNBOUNDED, "up",
            healthy="0 throughout: the reward is never found."),
     Metric("roll/reward_std", "Standard deviation of the rewards of this rollout.", "reward", ".4g", 39, POSITIVE,
@@ -70,12 +69,12 @@ EXPERIENCE = (
            "components together.", "action", ".3f", 45, "action", healthy="In the middle of the space before the first "
            "update. At an edge: the policy is saturated."),
     Metric("roll/action_mean/*", "Mean of one component of the actions as the env received them.", "action", ".3f", 60,
-           "action", looked=True),
+           "action", sparse=True),
     Metric("roll/action_std", "Standard deviation of the actions as the env received them.", "action", ".3f", 46,
            "action_spread", healthy="Shrinks slowly as the policy makes up its mind. Near 0 early: exploration has "
            "ended too soon.", settings=("entropy_coef", "log_std_init")),
     Metric("roll/action_std/*", "Standard deviation of one component of the actions as the env received them.",
-           "action", ".3f", 61, "action_spread", looked=True),
+           "action", ".3f", 61, "action_spread", sparse=True),
     Metric("roll/action_clipped", "Share of continuous action components that lay outside the space and were cut to "
            "its edge.", "share", ".3f", 47, SHARE, healthy="Above about 0.3: much of the exploration is lost at the "
            "edges.", settings=("log_std_init",)),
@@ -86,31 +85,28 @@ EXPERIENCE = (
            histogram=True, settings=("entropy_coef",)),
     Metric("roll/action_share/*", "Share of the rollout's discrete actions that were this one; `2.1` is choice 1 of "
            "component 2.", "share", ".3f", 62, SHARE, healthy="About equal at the start. One action near 1 early: the "
-           "policy has collapsed.", settings=("entropy_coef",), looked=True),
+           "policy has collapsed.", settings=("entropy_coef",), sparse=True),
     Metric("roll/stale_fraction", "REINFORCE: share of the transitions used that an older policy chose, because their "
            "episode ended in a later rollout.", "share", ".3f", 48, SHARE, healthy="Lower is sounder. Rollouts as long "
            "as an episode bring it towards 0.", settings=("n_steps", "stale")),
     Metric("roll/used_transitions", "REINFORCE: transitions whose episode ended, used in this update.", "steps",
            "count", 49, POSITIVE, healthy="0: no episode ended, nothing was learnt.", settings=("n_steps", "n_envs")),
-)  # fmt: skip
-
-_FEATURE = "of each observation feature, before normalising"
-ENV = (
+    # Observations and rewards of the envs.
     Metric("env/obs_mean", "Mean over all observation features of this rollout, before normalising.", "observation",
-           ".4g", 1, "observation", settings=("wrappers",), looked=True),
+           ".4g", 1, "observation", settings=("wrappers",), sparse=True),
     Metric("env/obs_std", "Standard deviation over all observation features of this rollout, before normalising.",
            "observation", ".4g", 2, "observation_spread", healthy="Far from 1, or features of very different size: "
-           "normalise observations.", settings=("normalize.obs",), looked=True),
+           "normalise observations.", settings=("normalize.obs",), sparse=True),
     Metric("env/obs_min", "Lowest observation feature of this rollout, before normalising.", "observation", ".4g", 3,
-           "observation", looked=True),
+           "observation", sparse=True),
     Metric("env/obs_max", "Highest observation feature of this rollout, before normalising.", "observation", ".4g", 4,
-           "observation", looked=True),
-    Metric("env/obs_mean/*", f"Mean {_FEATURE}.", "observation", ".4g", 40, "observation", looked=True),
+           "observation", sparse=True),
+    Metric("env/obs_mean/*", f"Mean {_FEATURE}.", "observation", ".4g", 40, "observation", sparse=True),
     Metric("env/obs_std/*", f"Standard deviation {_FEATURE}.", "observation", ".4g", 41, "observation_spread",
            healthy="0: the feature never changes and carries no information.", settings=("normalize.obs",),
-           looked=True),
-    Metric("env/obs_min/*", f"Lowest value {_FEATURE}.", "observation", ".4g", 42, "observation", looked=True),
-    Metric("env/obs_max/*", f"Highest value {_FEATURE}.", "observation", ".4g", 43, "observation", looked=True),
+           sparse=True),
+    Metric("env/obs_min/*", f"Lowest value {_FEATURE}.", "observation", ".4g", 42, "observation", sparse=True),
+    Metric("env/obs_max/*", f"Highest value {_FEATURE}.", "observation", ".4g", 43, "observation", sparse=True),
     Metric("env/obs_hist", "The rollout's observations, all features together, before normalising, by size.",
            "observation", ".4g", 83, "observation", histogram=True, healthy="A few values far from all others: one "
            "feature has a scale of its own; normalise observations.", settings=("normalize.obs",)),
@@ -125,7 +121,5 @@ ENV = (
            "envs differ only by the policy's dice.", settings=("n_envs", "wrappers")),
     Metric("env/identical", "Share of parallel envs whose observation equals another env's at the end of the rollout.",
            "share", ".3f", 10, SHARE, "down", healthy="0 where observations are continuous. Near 1: the copies do the "
-           "same thing and add no information.", settings=("n_envs", "wrappers"), looked=True),
+           "same thing and add no information.", settings=("n_envs", "wrappers"), sparse=True),
 )  # fmt: skip
-
-METRICS = (*CLOCKS, *EPISODES, *EXPERIENCE, *ENV)

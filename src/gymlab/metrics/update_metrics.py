@@ -6,7 +6,50 @@ from __future__ import annotations
 
 from gymlab.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Limits, Metric
 
-LOSSES = (
+_PARTS = "policy_trunk, policy_head, value_trunk, value_head or log_std"
+_QUANTILES = {
+    "min": "Lowest",
+    "p05": "5 % quantile",
+    "p25": "25 % quantile",
+    "p50": "Median",
+    "p75": "75 % quantile",
+    "p95": "95 % quantile",
+    "max": "Highest",
+}
+
+
+def _quantiles(
+    of: str, about: str, unit: str, priority: int, healthy: str, bounds: Limits = UNBOUNDED
+) -> tuple[Metric, ...]:
+    return (
+        *(
+            Metric(
+                f"opt/{of}/{name}",
+                f"{word} of {about}.",
+                unit,
+                ".4g",
+                priority + i,
+                bounds,
+                healthy=healthy,
+                sparse=True,
+            )
+            for i, (name, word) in enumerate(_QUANTILES.items())
+        ),
+        Metric(
+            f"opt/{of}_hist",
+            f"{about[0].upper()}{about[1:]}, by size.",
+            unit,
+            ".4g",
+            priority + 7,
+            bounds,
+            healthy=healthy,
+            histogram=True,
+        ),
+    )
+
+
+METRICS = (
+    # Losses.
     Metric("opt/loss", "What is minimised: policy_loss + value_coef × value_loss − entropy_coef × entropy.", "loss",
            ".4g", 20, UNBOUNDED, healthy="Its level says nothing about skill; a jump by orders of magnitude says that "
            "learning is unstable.", settings=("learning_rate", "value_coef", "entropy_coef")),
@@ -29,9 +72,7 @@ LOSSES = (
     Metric("opt/loss/entropy_scaled", "−entropy_coef × entropy: the entropy bonus as it stands in opt/loss.", "loss",
            ".4g", 33, UNBOUNDED, healthy="Larger in size than the policy's part: the bonus outweighs the task.",
            settings=("entropy_coef",)),
-)  # fmt: skip
-
-POLICY_CHANGE = (
+    # How far the policy moved.
     Metric("opt/kl", "KL(old policy ‖ new policy) over the batch, exact: how far the update moved the policy.", "nats",
            ".3g", 3, POSITIVE, healthy="0.001 to 0.02. Higher: steps are too large. 0: nothing moves.",
            settings=("learning_rate", "epochs", "target_kl")),
@@ -52,9 +93,7 @@ POLICY_CHANGE = (
     Metric("opt/gradient_steps", "Gradient steps taken in this update.", "steps", ".0f", 43, "gradient_steps",
            healthy="Constant unless target_kl stops updates early. 0: there was nothing to learn from.",
            settings=("epochs", "batch_size", "target_kl")),
-)  # fmt: skip
-
-VALUE = (
+    # Value, advantages and targets.
     Metric("opt/explained_variance", "1 − Var[target − value] / Var[target]: how much of the returns' variation the "
            "value net foresees. NaN where the targets do not vary.", "share", ".3f", 5, (float("-inf"), 1.0), "up",
            healthy="Rises towards 0.5 to 1. About 0: no better than a constant. Below 0 for long: worse than one.",
@@ -67,10 +106,7 @@ VALUE = (
     Metric("opt/target_mean", "Mean of what the value net is fitted to.", "return", ".4g", 46, UNBOUNDED),
     Metric("opt/target_std", "Standard deviation of what the value net is fitted to.", "return", ".4g", 47, POSITIVE,
            settings=("normalize.reward",)),
-)  # fmt: skip
-
-_PARTS = "policy_trunk, policy_head, value_trunk, value_head or log_std"
-GRADIENTS = (
+    # Gradients and weights.
     Metric("opt/grad_norm", "Norm of the whole gradient before it is clipped.", "norm", ".4g", 8, POSITIVE,
            healthy="Steady within a factor of ten. Spikes of a hundred times the usual: bad batches, or too high a "
            "rate. Always far above max_grad_norm: every step has the same length.",
@@ -83,63 +119,42 @@ GRADIENTS = (
     Metric("opt/grad_norm_clipped/*", "Norm of one part's gradient after clipping.", "norm", ".4g", 66,
            "clipped_gradient", settings=("max_grad_norm",)),
     Metric("opt/param_norm", "Norm of all weights after the update.", "norm", ".4g", 49, POSITIVE,
-           healthy="Grows slowly. Doubling within a few updates: unstable.", settings=("learning_rate",), looked=True),
-    Metric("opt/param_norm/*", f"Norm of one part's weights: {_PARTS}.", "norm", ".4g", 67, POSITIVE, looked=True),
+           healthy="Grows slowly. Doubling within a few updates: unstable.", settings=("learning_rate",), sparse=True),
+    Metric("opt/param_norm/*", f"Norm of one part's weights: {_PARTS}.", "norm", ".4g", 67, POSITIVE, sparse=True),
     Metric("opt/update_norm", "Norm of the change of all weights in this update.", "norm", ".4g", 50, POSITIVE,
            healthy="About a thousandth of opt/param_norm per gradient step.", settings=("learning_rate", "epochs"),
-           looked=True),
+           sparse=True),
     Metric("opt/update_norm/*", f"Norm of the change of one part's weights: {_PARTS}.", "norm", ".4g", 68, POSITIVE,
-           settings=("learning_rate",), looked=True),
+           settings=("learning_rate",), sparse=True),
     Metric("opt/param_hist/*", f"Weights of one part after the update, by size: {_PARTS}.", "weight", ".4g", 86,
            UNBOUNDED, histogram=True, healthy="A hill around 0 that widens slowly."),
     Metric("opt/update_hist/*", f"What the update changed in the weights of one part, by size: {_PARTS}.", "weight",
            ".4g", 87, UNBOUNDED, histogram=True, healthy="A hill around 0. All in one bin: the part does not learn.",
            settings=("learning_rate",)),
-)  # fmt: skip
-
-
-def _quantiles(
-    of: str, about: str, unit: str, priority: int, healthy: str, bounds: Limits = UNBOUNDED
-) -> tuple[Metric, ...]:
-    names = {"min": "Lowest", "p05": "5 % quantile", "p25": "25 % quantile", "p50": "Median", "p75": "75 % quantile",
-             "p95": "95 % quantile", "max": "Highest"}  # fmt: skip
-    return (
-        *(
-            Metric(f"opt/{of}/{name}", f"{word} of {about}.", unit, ".4g", priority + i, bounds, healthy=healthy,
-                   looked=True)
-            for i, (name, word) in enumerate(names.items())
-        ),
-        Metric(f"opt/{of}_hist", f"{about[0].upper()}{about[1:]}, by size.", unit, ".4g", priority + 7, bounds,
-               healthy=healthy, histogram=True),
-    )  # fmt: skip
-
-
-OUTPUTS = (
+    # Outputs of the networks.
     Metric("opt/dead_units", "Share of all hidden units that gave 0 for every sample of the rollout (ReLU only).",
            "share", ".3f", 51, SHARE, "down", healthy="Below 0.2. Rising towards 1: the network is dying; lower "
-           "learning_rate, or use tanh or leaky_relu.", settings=("activation", "learning_rate"), looked=True),
+           "learning_rate, or use tanh or leaky_relu.", settings=("activation", "learning_rate"), sparse=True),
     Metric("opt/dead_units/*", "Share of one layer's units that gave 0 for every sample; the layer is named as in "
            "`policy_trunk.0`.", "share", ".3f", 69, SHARE, "down", settings=("activation", "learning_rate"),
-           looked=True),
+           sparse=True),
     Metric("opt/saturated_units", "Share of all activations that lie beyond ±0.97 (tanh only): hardly any gradient "
            "passes them.", "share", ".3f", 54, SHARE, "down", healthy="Below 0.3. Rising towards 1: weights are too "
-           "large; lower learning_rate or normalise observations.", looked=True,
+           "large; lower learning_rate or normalise observations.", sparse=True,
            settings=("learning_rate", "normalize.obs", "activation")),
     Metric("opt/saturated_units/*", "Share of one layer's activations that lie beyond ±0.97.", "share", ".3f", 55,
-           SHARE, "down", settings=("learning_rate", "normalize.obs", "activation"), looked=True),
+           SHARE, "down", settings=("learning_rate", "normalize.obs", "activation"), sparse=True),
     Metric("opt/max_prob", "Mean over samples of the likeliest discrete action's probability.", "share", ".3f", 52,
            "max_prob", healthy="Starts at 1/n for n actions and rises with the return. 1 early: collapsed.",
-           settings=("entropy_coef",), looked=True),
+           settings=("entropy_coef",), sparse=True),
     Metric("opt/policy_std", "Mean standard deviation of Gaussian actions.", "action", ".4f", 53, POSITIVE,
            healthy="Falls slowly from its first value. Growing without end: the entropy bonus wins over the task.",
-           settings=("log_std_init", "entropy_coef"), looked=True),
+           settings=("log_std_init", "entropy_coef"), sparse=True),
     Metric("opt/policy_std/*", "Standard deviation of one component of Gaussian actions.", "action", ".4f", 70,
-           POSITIVE, looked=True),
+           POSITIVE, sparse=True),
     *_quantiles("logits", "the policy head's outputs (logits, or means of Gaussian actions)", "logit", 71,
                 "Spread grows with confidence. Hundreds: the softmax is saturated and gradients vanish."),
     *_quantiles("values", "the value predictions", "return", 90, "Within the returns that are possible."),
     *_quantiles("max_prob", "the likeliest discrete action's probability", "share", 100, "Near 1 in states that leave "
                 "no choice, lower elsewhere. All of them near 1 early: collapsed.", SHARE),
 )  # fmt: skip
-
-METRICS = (*LOSSES, *POLICY_CHANGE, *VALUE, *GRADIENTS, *OUTPUTS)

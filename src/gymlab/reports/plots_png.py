@@ -199,7 +199,8 @@ def _clip_to_limits(axes: Axes, limits: Limits | None) -> None:
     """End the axis at a limit that the values come near; values beyond it, which are a bug, stay visible."""
     if limits is None:
         return
-    (low, high), (least, most) = axes.get_ylim(), axes.dataLim.intervaly
+    low, high = axes.get_ylim()
+    least, most = axes.dataLim.intervaly
     span = high - low
     near_low = least >= limits[0] and low < limits[0] + 0.15 * span
     near_high = most <= limits[1] and high > limits[1] - 0.15 * span

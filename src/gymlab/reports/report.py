@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gymlab.metrics.bounds import Context, bounds
+from gymlab.metrics.bounds import Context, bounds, return_range
 from gymlab.metrics.metric import Limits
-from gymlab.metrics.return_range import return_range
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import Section

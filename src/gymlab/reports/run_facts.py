@@ -138,7 +138,8 @@ def _evaluations(reader: CurveReader, known: Sequence[str], solved_by: str) -> E
     if not set(names) <= set(known):
         return _NO_EVALUATIONS
     columns = reader.measured("env_steps", names)
-    (at, greedy), (_, sampled) = columns[names[0]], columns[names[1]]
+    at, greedy = columns[names[0]]
+    _, sampled = columns[names[1]]
     if len(greedy) != len(sampled):
         return _NO_EVALUATIONS
     counted = counted_returns(greedy, sampled, solved_by)

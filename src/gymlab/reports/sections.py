@@ -180,7 +180,8 @@ def curve_data(curve: Curve, points: int = _JSON_POINTS) -> dict[str, Any]:
     """A curve as JSON, at most so many points."""
     step = max(1, -(-len(curve) // points))
     places = sorted({*range(0, len(curve), step), *([len(curve) - 1] if len(curve) else [])})
-    x, y = curve.x[places].tolist(), [float(f"{value:.6g}") for value in curve.y[places]]
+    x = curve.x[places].tolist()
+    y = [float(f"{value:.6g}") for value in curve.y[places]]
     return {"axis": curve.axis, "unit": metric(curve.name).unit, "x": x, "y": y, "not_finite": curve.not_finite}
 
 
