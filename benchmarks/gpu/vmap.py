@@ -38,8 +38,10 @@ class Runs:
         self.parts: list[Parts] = [build(recipe, seed, compile_cache=kept) for seed in range(members)]
         self.steps = recipe.n_envs * recipe.n_steps
         self.turn = threading.Lock()
-        self.table = VmappedRuns(members, self.turn)
-        self.seats = [self.table.seat(i, parts.program, parts.histogram_schedule) for i, parts in enumerate(self.parts)]
+        self.group = VmappedRuns(members, self.turn)
+        self.trainers = [
+            self.group.member_trainer(i, parts.program, parts.histogram_schedule) for i, parts in enumerate(self.parts)
+        ]
 
     def start(self, member: int) -> TrainState:
         return self.parts[member].program.start(member)
@@ -52,18 +54,18 @@ class Runs:
             hp = np.stack([hyperparameters(begin + i) for i in range(count)])
             state, rows = program.advance(state, begin, hp, np.inf)
             last = rows[-1]
-        jax.block_until_ready(program.opened(state))
+        jax.block_until_ready(program.materialize(state))
         return state, last["roll/return_mean"]
 
     def together(self, states: list[TrainState], updates: int, first: int = 0) -> list[tuple[Any, float]]:
         """The same for all members at once, a thread each."""
         found: dict[int, tuple[Any, float]] = {}
 
-        def member(index: int, seat: MemberTrainer) -> None:
+        def member(index: int, trainer: MemberTrainer) -> None:
             with hold_lock(self.turn):
-                found[index] = self.train(seat, index, states[index], updates, first)
+                found[index] = self.train(trainer, index, states[index], updates, first)
 
-        threads = [threading.Thread(target=member, args=pair) for pair in enumerate(self.seats)]
+        threads = [threading.Thread(target=member, args=pair) for pair in enumerate(self.trainers)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -73,7 +75,7 @@ class Runs:
 
 def speed(runs: Runs, updates: int, repeats: int) -> dict[str, Any]:
     """Env steps per second of one run and of all, in turns; the first turn compiles."""
-    alone, all_states, taken = runs.start(0), [runs.start(i) for i in range(len(runs.seats))], []
+    alone, all_states, taken = runs.start(0), [runs.start(i) for i in range(len(runs.trainers))], []
     for repeat in range(repeats + 1):
         began = time.perf_counter()
         alone, _ = runs.train(runs.parts[0].program, 0, alone, updates, repeat * updates)
@@ -81,12 +83,12 @@ def speed(runs: Runs, updates: int, repeats: int) -> dict[str, Any]:
         all_states = [state for state, _ in runs.together(all_states, updates, repeat * updates)]
         taken.append((between - began, time.perf_counter() - between))
         print(
-            f"[{repeat}/{repeats}] solo {taken[-1][0]:.2f} s, {len(runs.seats)} together {taken[-1][1]:.2f} s",
+            f"[{repeat}/{repeats}] solo {taken[-1][0]:.2f} s, {len(runs.trainers)} together {taken[-1][1]:.2f} s",
             flush=True,
         )
     steps = runs.steps * updates
     solo = [steps / seconds for seconds, _ in taken[1:]]
-    many = [steps * len(runs.seats) / seconds for _, seconds in taken[1:]]
+    many = [steps * len(runs.trainers) / seconds for _, seconds in taken[1:]]
     return {
         "solo_steps_per_second": statistics.median(solo),
         "vmapped_steps_per_second": statistics.median(many),
@@ -99,13 +101,13 @@ def speed(runs: Runs, updates: int, repeats: int) -> dict[str, Any]:
 
 def distance(runs: Runs, updates: int = 5) -> float:
     """The largest difference of a parameter from the solo run's, over all members."""
-    members = range(len(runs.seats))
+    members = range(len(runs.trainers))
     ours = runs.together([runs.start(i) for i in members], updates)
     worst = 0.0
     for i in members:
         alone, _ = runs.train(runs.parts[i].program, i, runs.start(i), updates)
         mine, theirs = (
-            to_tensors(runs.parts[i].agent.policy(runs.seats[i].opened(state))) for state in (ours[i][0], alone)
+            to_tensors(runs.parts[i].agent.policy(runs.trainers[i].materialize(state))) for state in (ours[i][0], alone)
         )
         worst = max(worst, *(float(np.abs(mine[name] - theirs[name]).max()) for name in theirs))
     return worst
@@ -113,7 +115,7 @@ def distance(runs: Runs, updates: int = 5) -> float:
 
 def returns(runs: Runs, updates: int) -> dict[str, Any]:
     """Interquartile means of the last training returns, with 95 % intervals."""
-    members = range(len(runs.seats))
+    members = range(len(runs.trainers))
     many = [score for _, score in runs.together([runs.start(i) for i in members], updates)]
     solo = [runs.train(runs.parts[i].program, i, runs.start(i), updates)[1] for i in members]
     ours, theirs = estimate(many), estimate(solo)

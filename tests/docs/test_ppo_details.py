@@ -102,4 +102,6 @@ def test_scaled_rewards_are_clipped():
     rewards = jnp.array([[5.0], [50.0], [-50.0]])
     obs, no = jnp.zeros((3, 1, 6)), jnp.zeros((3, 1), bool)
     rollout = Rollout(obs, rewards, rewards, rewards, rewards, {}, no, no, no, obs, obs[-1], (), {})
-    np.testing.assert_allclose(norm.seen(norm.init(), rollout).train_reward, [[5.0], [10.0], [-10.0]], rtol=1e-5)
+    np.testing.assert_allclose(
+        norm.normalize_rollout(norm.init(), rollout).train_reward, [[5.0], [10.0], [-10.0]], rtol=1e-5
+    )

@@ -200,7 +200,7 @@ def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_as
             for each in rows:
                 if each.clock.updates == 2:
                     told.send(HistogramsRequested(each.clock))
-        assert looks.asked == {18}
+        assert looks.requested == {18}
         assert np.flatnonzero(looks.at(done, 100)).tolist() == [18 - done - 1, 100 - done - 1]
         assert told.features[0].state() == {"asked": [18]}
         told.send(updated(row(18)))

@@ -179,7 +179,7 @@ def return_settings(recipe: Recipe, agent: Agent) -> ReturnSettings:
     nothing = Rollout(**dict.fromkeys(Rollout._fields, ()))  # type: ignore[arg-type]
 
     def training_rewards(policy: Policy, reward: Array) -> Array:
-        return rewards.seen(policy.normaliser, nothing._replace(train_reward=reward)).train_reward
+        return rewards.normalize_rollout(policy.normaliser, nothing._replace(train_reward=reward)).train_reward
 
     baseline = getattr(settings, "baseline", "value")
     return ReturnSettings(values["gamma"], values.get("gae_lambda", 1.0), str(baseline), training_rewards)

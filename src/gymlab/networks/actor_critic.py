@@ -42,11 +42,11 @@ class Linear(Module):
         return x @ self.weight + self.bias
 
 
-def _linears(wanted: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
+def _linears(specs: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
     """Layers with their first weights; those of the last are orthogonal in any case."""
     if settings.ortho_init:
-        return [Linear(weight) for weight in orthogonal_layers(wanted)]
-    *others, last = wanted
+        return [Linear(weight) for weight in orthogonal_layers(specs)]
+    *others, last = specs
     uniform = jax.nn.initializers.lecun_uniform()
     return [Linear(uniform(layer.key, layer.shape, jnp.float32)) for layer in others] + [Linear(orthogonal(*last))]
 
@@ -114,15 +114,15 @@ class ActorCritic(Module):
         k_layers = jax.vmap(lambda key: jax.random.split(key, max(*map(len, trunks), 1)))(k_trunks)
         encoders = [encoder(k, spaces.observation) for k in k_encoders]
         sizes = [(made.size, *hidden) for made, hidden in zip(encoders, trunks, strict=True)]
-        wanted = [
+        specs = [
             WeightSpec(k, (a, b), math.sqrt(2))
             for layers, of in zip(k_layers, sizes, strict=True)
             for k, a, b in zip(layers, of[:-1], of[1:], strict=False)
         ]
-        wanted.append(WeightSpec(k_critic, (sizes[-1][-1], 1), 1.0))
+        specs.append(WeightSpec(k_critic, (sizes[-1][-1], 1), 1.0))
         # The small policy head makes the first policy near uniform, whatever the initialiser.
-        wanted.append(WeightSpec(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
-        *layers, self.value_head, self.policy_head = _linears(wanted, settings)
+        specs.append(WeightSpec(k_head, (sizes[0][-1], output_count(spaces.action)), 0.01))
+        *layers, self.value_head, self.policy_head = _linears(specs, settings)
         depth = len(settings.hidden)
         self.policy_trunk = Trunk(encoders[0], layers[:depth], settings.activation)
         self.value_trunk = None if settings.shared else Trunk(encoders[1], layers[depth:], settings.activation)

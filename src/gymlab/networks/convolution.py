@@ -89,7 +89,7 @@ def _space_to_depth(x: Array, block: int) -> Array:
 
 def _fold(weight: Array, block: int) -> Array:
     """The kernel that does to blocks what `weight` does to pixels."""
-    kernel, _, given, out = weight.shape
+    kernel, _, channels, out = weight.shape
     small = kernel // block
-    w = weight.reshape(small, block, small, block, given, out)
-    return w.transpose(0, 2, 1, 3, 4, 5).reshape(small, small, block * block * given, out)
+    w = weight.reshape(small, block, small, block, channels, out)
+    return w.transpose(0, 2, 1, 3, 4, 5).reshape(small, small, block * block * channels, out)

@@ -27,8 +27,8 @@ class RunningMoments(NamedTuple):
 class NormalizerState(NamedTuple):
     """A value: part of the state of training and of every saved policy. () where a part is off."""
 
-    obs: Tree  # Moments for each float Box of the observation space, () for anything else
-    reward: Tree  # Moments of the discounted return, or ()
+    obs: Tree  # RunningMoments for each float Box of the observation space, () for anything else
+    reward: Tree  # RunningMoments of the discounted return, or ()
 
 
 def initial_moments(shape: tuple[int, ...]) -> RunningMoments:
@@ -51,7 +51,7 @@ def merge_moments(moments: RunningMoments, batch: Array) -> RunningMoments:
 
 
 class Normalizer:
-    """What the recipe's `normalize:` block asks for, over one observation space."""
+    """Normalises as the recipe's `normalize:` block says, over one observation space."""
 
     def __init__(self, space: Any, *, obs: bool, reward: bool, clip: float) -> None:
         self.space = space
@@ -76,8 +76,8 @@ class Normalizer:
 
         return _by_space(self.space, lambda _, moments, x: one(moments, x), None, normaliser.obs, obs)
 
-    def seen(self, normaliser: NormalizerState, rollout: Rollout) -> Rollout:
-        """The rollout as learning sees it."""
+    def normalize_rollout(self, normaliser: NormalizerState, rollout: Rollout) -> Rollout:
+        """The rollout with normalised observations and training rewards."""
         reward = rollout.train_reward
         if self.reward:
             reward = reward / jnp.sqrt(normaliser.reward.var + _EPS)

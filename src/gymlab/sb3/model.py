@@ -29,8 +29,9 @@ from gymlab.session.build import histogram_rule, make_plan
 from gymlab.session.predictor import CompiledAgent, Predictor
 from gymlab.training.agent import Agent
 from gymlab.training.events import Feature
-from gymlab.training.loop import Loop, RunPlan
+from gymlab.training.loop import Loop
 from gymlab.training.named_tensors import Tensors
+from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import TrainState
 
 _OWN = ("policy", "seed", "engine", "n_envs", "tensorboard_log")  # arguments that are not attributes of the same name

@@ -28,8 +28,8 @@ from gymlab.sb3.env_source import saved_source
 from gymlab.sb3.training import TrainingSetup
 from gymlab.session.predictor import CompiledAgent
 from gymlab.training.agent import Agent
-from gymlab.training.loop import RunPlan
 from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
+from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import TrainState
 
 if TYPE_CHECKING:

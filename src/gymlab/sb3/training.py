@@ -84,7 +84,7 @@ class LearnCall(Feature):
     """One call of `learn`: wraps the trainer for the loop, and calls the callback on its events."""
 
     name = "lesson"
-    called = None
+    last_call_seconds = None
 
     def __init__(self, model: Model, setup: TrainingSetup, callback: BaseCallback | None, total_steps: int) -> None:
         self._model = model
@@ -122,7 +122,7 @@ class LearnCall(Feature):
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
         return self._trainer.start(seed, ahead=ahead)
 
-    def opened(self, state: TrainState) -> TrainState:
+    def materialize(self, state: TrainState) -> TrainState:
         return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:

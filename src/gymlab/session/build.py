@@ -42,8 +42,8 @@ from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector, OnStep
 from gymlab.training.compile_time import compile_seconds
 from gymlab.training.evaluation import Abandon, Evaluation, Evaluator
-from gymlab.training.loop import RunPlan
 from gymlab.training.named_tensors import from_tensors
+from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import Policy
 from gymlab.training.trainer import Trainer
 from gymlab.training.trainer_compiled import CompiledTrainer

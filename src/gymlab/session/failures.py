@@ -69,7 +69,7 @@ def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
         "vec_steps": bad.vec_steps,
         "seed": parts.seed,
         "engine": parts.chosen.engine,
-        "told": fault.told(),
+        "told": fault.describe(),
         "findings": [finding._asdict() | {"text": str(finding)} for finding in fault.findings],
         "advice": advice(fault.findings, parts, bad.hp),
         "hp": {name: float(value) for name, value in bad.hp.items()},
@@ -153,7 +153,7 @@ def _run_update(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
         rollouts = (_rollout(parts, bundle.rollout()),)
         state = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in state.groups))
     result: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
-    fault = result.fault | ~parts.agent.sound(result.state)
+    fault = result.fault | ~parts.agent.is_finite(result.state)
     return to_tensors({"rollout": rollouts, "state": result.state, "metrics": result.metrics, "fault": fault})
 
 

@@ -1,4 +1,4 @@
-"""An algorithm with the normalising around it: how a run acts, and how it learns once experience is in."""
+"""The agent: an algorithm and its normaliser, as the traced functions `act` and `learn`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from gymlab.training.update_stats import (
     reward_statistics,
 )
 
-MAX_SKIPPED_IN_A_ROW = 10  # updates in a row; after that something is wrong for good
+MAX_SKIPPED_IN_A_ROW = 10  # consecutive skipped updates before the run fails
 CHECKED = ("obs", "last_obs", "successor", "action", "log_prob", "reward", "train_reward", "components")
 
 
 class UpdateResult(NamedTuple):
-    """What one update gave."""
+    """The result of one update."""
 
     state: TrainState
     metrics: Metrics
-    fault: Array  # () bool: numbers went bad and nothing of this may be kept; see also `Agent.sound`
-    look: Array | None = None  # distributions by `Agent.layout`; zeros in an update that did not look
+    fault: Array  # () bool: not finite, so the result must be discarded; see also `Agent.is_finite`
+    histograms: Array | None = None  # packed by `Agent.layout`; zeros in an update that did not measure them
 
 
 class Agent:
-    """The functions both collectors and evaluation share. They are traced, never run by themselves."""
+    """The functions that both collectors and evaluation share. They are traced, never called directly."""
 
-    layout = HistogramLayout()  # of `Learnt.look`, known once that was traced
+    layout = HistogramLayout()  # of `UpdateResult.histograms`, known once traced
 
     def __init__(
         self, algorithm: Algorithm, normalising: Normalizer, *, skips: bool = False, statistics: str = "basic"
@@ -54,34 +54,34 @@ class Agent:
         return Policy(self.algorithm.weights(state.algorithm), state.normaliser)
 
     def no_skips(self) -> SkippedUpdates | None:
-        """What a new state counts."""
+        """The counts of skipped updates in a new state; None where updates are not skipped."""
         return SkippedUpdates(jnp.int32(0), jnp.int32(0)) if self._skips else None
 
     def act(self, policy: Policy, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
-        seen = self.normalising.observe(policy.normaliser, obs)
-        return self.algorithm.act(policy.weights, seen, carry, key, greedy)
+        normalized = self.normalising.observe(policy.normaliser, obs)
+        return self.algorithm.act(policy.weights, normalized, carry, key, greedy)
 
-    def seen(self, state: TrainState, rollouts: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
-        """Rollouts as the algorithm sees them: under the statistics they were collected with."""
-        return tuple(self.normalising.seen(state.normaliser, rollout) for rollout in rollouts)
+    def normalize(self, state: TrainState, rollouts: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
+        """The rollouts normalised with the statistics they were collected with."""
+        return tuple(self.normalising.normalize_rollout(state.normaliser, rollout) for rollout in rollouts)
 
-    def sound(self, state: TrainState) -> Array:
-        """Whether the policy is made of numbers. An optimiser that goes bad takes the weights with it.
+    def is_finite(self, state: TrainState) -> Array:
+        """Whether the policy is finite; a NaN in the optimiser reaches the weights too.
 
-        Asked once per compiled call: in an update as short as A2C's even this would be felt.
+        Checked once per compiled call: once per update would slow down updates as short as A2C's.
         """
         return all_finite(self.policy(state))
 
     def learn(
-        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array, look: Array | None = None
+        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array, measure: Array | None = None
     ) -> UpdateResult:
-        """One update of the algorithm; then the statistics move on. `look` says whether distributions are taken."""
+        """One update of the algorithm, then of the normaliser. `measure`: whether to take histograms; None: never."""
         key = stream_key(state.key, "update", update)
-        learnt, metrics = self.algorithm.update(state.algorithm, self.seen(state, rollouts), hp, key)
+        learnt, metrics = self.algorithm.update(state.algorithm, self.normalize(state, rollouts), hp, key)
         metrics = metrics if self._full else basic_metrics(metrics)
-        given = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
+        inputs = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         if self._skips:
-            rollouts = tuple(map(_without_bad_rewards, rollouts))
+            rollouts = tuple(map(_zero_nonfinite_rewards, rollouts))
         measured: Metrics = {}
         normaliser = state.normaliser
         groups = []
@@ -93,24 +93,25 @@ class Agent:
                 measured |= action_statistics(self.algorithm.spaces.action, rollout) | reward_parts(rollout)
             groups.append(group._replace(episodes=tracked, discounted=discounted))
         after = TrainState(learnt, normaliser, tuple(groups), state.key, state.skipped)
-        seen = None if look is None or not self._full else self._look(look, state, after, rollouts)
-        sound = all_finite((given, _losses(metrics)))
+        histograms = None if measure is None or not self._full else self._measure(measure, state, after, rollouts)
+        finite = all_finite((inputs, _losses(metrics)))
         if not self._skips:
-            return UpdateResult(after, metrics | measured, ~sound, seen)
-        sound &= self.sound(after)
-        kept = self._kept_or_skipped(state, after, sound)
+            return UpdateResult(after, metrics | measured, ~finite, histograms)
+        finite &= self.is_finite(after)
+        kept = self._keep_or_skip(state, after, finite)
         assert kept.skipped is not None
-        metrics = {name: jnp.where(sound, value, jnp.nan) for name, value in metrics.items()}
+        metrics = {name: jnp.where(finite, value, jnp.nan) for name, value in metrics.items()}
         metrics |= measured | {"sys/skipped_updates": kept.skipped.total}
-        # Skipping does not help after too many in a row, nor where there is nothing sound to go on from.
+        # Skipping cannot help after too many in a row, nor where what the next rollout starts from is not finite.
         rest = [(group.carry, group.episodes, group.discounted) for group in groups]
         lost = ~all_finite((rest, [rollout.last_obs for rollout in rollouts]))
-        return UpdateResult(kept, metrics, ~sound & (lost | (kept.skipped.in_a_row >= MAX_SKIPPED_IN_A_ROW)), seen)
+        fault = ~finite & (lost | (kept.skipped.in_a_row >= MAX_SKIPPED_IN_A_ROW))
+        return UpdateResult(kept, metrics, fault, histograms)
 
-    def _look(self, look: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
-        """The distributions of an update, of its first env group."""
+    def _measure(self, measure: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
+        """The packed histograms of an update's first env group; zeros where `measure` is False."""
 
-        def taken() -> Array:
+        def measured() -> Array:
             subject = MeasuredUpdate(
                 rollouts[0],
                 lambda obs: self.normalising.observe(before.normaliser, obs),
@@ -121,39 +122,39 @@ class Agent:
             packed, self.layout = measure_update(self.algorithm.spaces, self.algorithm, subject)
             return packed
 
-        shape = jax.eval_shape(taken)
-        return lax.cond(look, taken, lambda: jnp.zeros(shape.shape, shape.dtype))
+        shape = jax.eval_shape(measured)
+        return lax.cond(measure, measured, lambda: jnp.zeros(shape.shape, shape.dtype))
 
-    def _kept_or_skipped(self, before: TrainState, after: TrainState, sound: Array) -> TrainState:
-        """The state after an update or, where that is not sound, the one before it with the envs moved on."""
+    def _keep_or_skip(self, before: TrainState, after: TrainState, finite: Array) -> TrainState:
+        """The state after an update or, where that is not finite, the learnt state before it with the envs' after."""
         assert before.skipped is not None
-        # What was kept of open episodes lacks the steps of this rollout.
+        # Stored parts of open episodes lack the steps of this rollout.
         old = (self.algorithm.forget_open_episodes(before.algorithm), before.normaliser)
         new = (after.algorithm, after.normaliser)
-        algorithm, normaliser = jax.tree.map(lambda x, y: jnp.where(sound, x, y), new, old)
-        skipped = SkippedUpdates(before.skipped.total + ~sound, jnp.where(sound, 0, before.skipped.in_a_row + 1))
+        algorithm, normaliser = jax.tree.map(lambda x, y: jnp.where(finite, x, y), new, old)
+        skipped = SkippedUpdates(before.skipped.total + ~finite, jnp.where(finite, 0, before.skipped.in_a_row + 1))
         return after._replace(algorithm=algorithm, normaliser=normaliser, skipped=skipped)
 
 
 def all_finite(tree: Tree) -> Array:
-    """Whether every float in the tree is a number."""
+    """Whether every float in the tree is finite."""
     floats = [leaf.ravel() for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     # One reduction over everything: many small ones cost more than the copy.
     return jnp.isfinite(jnp.concatenate(floats)).all() if floats else jnp.bool_(True)
 
 
 def _losses(metrics: Metrics) -> Tree:
-    """The losses; means over no gradient step at all are NaN, and nothing has gone wrong."""
+    """The losses; where there was no gradient step their means are NaN and count as 0."""
     none = metrics.get("opt/gradient_steps", jnp.int32(1)) == 0
     return [jnp.where(none, 0.0, metrics[name]) for name in ("opt/loss", "opt/grad_norm") if name in metrics]
 
 
-def _without_bad_rewards(rollout: Rollout) -> Rollout:
-    """A reward that is no number counts as none in a run that goes on regardless."""
+def _zero_nonfinite_rewards(rollout: Rollout) -> Rollout:
+    """A non-finite reward counts as 0 in a run that skips updates."""
     reward, train_reward = (jnp.where(jnp.isfinite(x), x, 0.0) for x in (rollout.reward, rollout.train_reward))
     return rollout._replace(reward=reward, train_reward=train_reward)
 
 
 def window_reached(metrics: Metrics, threshold: Array) -> Array:
-    """Whether a full window of training episodes has the mean return asked for."""
+    """Whether a full window of training episodes has reached the mean return `threshold`."""
     return (metrics["roll/return_window"] >= episodes.WINDOW) & (metrics["roll/return_mean"] >= threshold)

@@ -1,4 +1,4 @@
-"""A tree of arrays as named tensors, and back: what a checkpoint's files hold."""
+"""Pytrees of arrays to named tensors and back, for checkpoint files."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Tensors = dict[str, np.ndarray]
 
 
 def to_tensors(tree: Tree) -> Tensors:
-    """Each leaf under its path; keys of random streams as their numbers."""
+    """Each leaf by its path; PRNG keys as their key data."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {_name(path): _plain(leaf) for path, leaf in leaves}
 
 
 def from_tensors(template: Tree, tensors: Mapping[str, np.ndarray]) -> Tree:
-    """The tensors in the shape of `template`; anything missing, left over or of another shape is refused by name."""
+    """The tensors in the structure of `template`; missing, extra or differently shaped ones are refused by name."""
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
-    wanted = {_name(path): leaf for path, leaf in leaves}
-    missing = sorted(wanted.keys() - tensors.keys())
-    extra = sorted(tensors.keys() - wanted.keys())
+    expected = {_name(path): leaf for path, leaf in leaves}
+    missing = sorted(expected.keys() - tensors.keys())
+    extra = sorted(tensors.keys() - expected.keys())
     if missing:
         raise RunError(f"the checkpoint lacks {', '.join(missing[:5])}: it cannot be continued from")
     if extra:
         raise RunError(f"the checkpoint holds {', '.join(extra[:5])}, which this recipe does not know")
-    return jax.tree_util.tree_unflatten(treedef, [_like(name, leaf, tensors[name]) for name, leaf in wanted.items()])
+    return jax.tree_util.tree_unflatten(treedef, [_like(name, leaf, tensors[name]) for name, leaf in expected.items()])
 
 
 def split_tensors(tensors: Tensors, prefixes: list[str]) -> tuple[list[Tensors], Tensors]:

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ Place = Literal["observation", "reward", "action", "logits", "advantage", "loss"
 
 
 class BadUpdate(NamedTuple):
-    """An update whose numbers went bad, and all that is needed to make it again."""
+    """A non-finite update, with all that is needed to re-run it."""
 
     update: int  # from 0
     state: TrainState  # before it
@@ -74,20 +74,20 @@ class NonfiniteTensor(NamedTuple):
 
 
 class NumericalFault(RunError):
-    """An update was discarded. `good` holds what the same call did before it."""
+    """A non-finite update was discarded. `good` holds the updates of the same call before it."""
 
     def __init__(self, bad: BadUpdate, good: Advanced, findings: list[NonfiniteTensor]) -> None:
         self.bad = bad
         self.good = good
         self.findings = findings
-        told = f"numbers went bad in update {bad.update + 1} ({bad.env_steps} env_steps): {self.told()}"
-        super().__init__(told + self._why_not_skipped())
+        message = f"numbers went bad in update {bad.update + 1} ({bad.env_steps} env_steps): {self.describe()}"
+        super().__init__(message + self._why_not_skipped())
 
-    def told(self) -> str:
-        """The culprit, and what followed from it."""
+    def describe(self) -> str:
+        """The first non-finite tensor of each kind, in order of appearance."""
         if not self.findings:
             return "made again, the same update is sound: suspect the hardware or a computation that varies"
-        kinds: dict[str, str] = {}  # one of each tells the story; the rest is in the bundle
+        kinds: dict[str, str] = {}  # one of each kind; the fault bundle has all
         for finding in self.findings:
             kinds.setdefault(finding.place, str(finding))
         return "; then ".join(kinds.values())
@@ -104,22 +104,19 @@ class NumericalFault(RunError):
 
 
 def find_nonfinite(agent: Agent, bad: BadUpdate) -> list[NonfiniteTensor]:
-    """What is not finite in an update, in the order in which it came about; each tensor once."""
+    """Re-run an update and list its non-finite tensors, in order of appearance, each once."""
     state = bad.state
     found = [
         NonfiniteTensor("parameter", *named, gradient_step=0) for named in _bad_tensors(agent.policy(state).weights)
     ]
     found += [NonfiniteTensor("state", *named, gradient_step=0) for named in _bad_tensors(state.normaliser)]
     found += nonfinite_in_rollouts(bad.rollouts)
-    if found:  # everything that follows from bad input is bad
+    if found:  # all results of non-finite input are non-finite
         return _first_of_each(found)
-    seen = jax.jit(agent.seen)(state, bad.rollouts)
-    found = nonfinite_in_rollouts(seen, "normalised ") or _in_advantages(agent, bad, seen)
+    normalized = jax.jit(agent.normalize)(state, bad.rollouts)
+    found = nonfinite_in_rollouts(normalized, "normalised ") or _in_advantages(agent, bad, normalized)
     key = stream_key(state.key, "update", np.uint32(bad.update))
-    found += [
-        NonfiniteTensor(place, tensor, value, gradient_step=step)  # type: ignore[arg-type]
-        for place, tensor, value, step in trace_update(agent.algorithm, state.algorithm, seen, bad.hp, key)
-    ]
+    found += trace_update(agent.algorithm, state.algorithm, normalized, bad.hp, key)
     found += [NonfiniteTensor("parameter", *named) for named in _bad_tensors(agent.policy(bad.after).weights)]
     found += [NonfiniteTensor("state", *named) for named in _bad_tensors(bad.after.normaliser)]
     return _first_of_each(found)
@@ -133,15 +130,15 @@ def _first_of_each(found: list[NonfiniteTensor]) -> list[NonfiniteTensor]:
 
 
 def nonfinite_in_rollouts(rollouts: tuple[Rollout, ...], prefix: str = "") -> list[NonfiniteTensor]:
-    """What is not finite in what was collected. A step takes an action, and gives an observation and a reward."""
+    """Non-finite values in rollouts, in order of time: per step the action, then the observation, then the reward."""
     found: list[tuple[tuple[int, int], NonfiniteTensor]] = []
     for group, rollout in enumerate(rollouts):
         label = f"group {group} " if len(rollouts) > 1 else ""
-        held = jax.tree.map(lambda x, last: np.concatenate([x, np.asarray(last)[None]]), rollout.obs, rollout.last_obs)
+        obs = jax.tree.map(lambda x, last: np.concatenate([x, np.asarray(last)[None]]), rollout.obs, rollout.last_obs)
         parts: list[tuple[Place, Tree, int, int]] = [
             ("action", {"action": rollout.action}, 1, 0),
             ("logits", {"log_prob": rollout.log_prob}, 1, 0),
-            ("observation", {"obs": _plain_obs(held)}, 0, 1),
+            ("observation", {"obs": _plain_obs(obs)}, 0, 1),
             ("observation", {"obs": _plain_obs(rollout.successor)}, 1, 1),
             ("reward", {"reward": rollout.reward}, 1, 2),
             ("reward", {"train_reward": rollout.train_reward, "components": rollout.components}, 1, 2),
@@ -160,7 +157,7 @@ def _plain_obs(obs: Tree) -> Tree:
 
 
 def _first_bad(array: np.ndarray) -> tuple[int, int, str] | None:
-    """Step, env and value of the first number of a (T, N, ...) array that is none."""
+    """Step, env and value of the first non-finite number of a (T, N, ...) array."""
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return None
     rows = array.reshape(*array.shape[:2], -1)
@@ -178,8 +175,8 @@ def _bad_tensors(tree: Tree) -> list[tuple[str, str]]:
     ]
 
 
-def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> list[NonfiniteTensor]:
-    """Advantages are estimated backwards in time, so the culprit is the last step that is not finite."""
+def _in_advantages(agent: Agent, bad: BadUpdate, rollouts: tuple[Rollout, ...]) -> list[NonfiniteTensor]:
+    """Advantages are estimated backwards in time, so the cause is the last non-finite step."""
     algorithm = agent.algorithm
     hp = bad.hp
     if not isinstance(algorithm, ActorCriticAlgorithm) or "gae_lambda" not in hp:
@@ -191,7 +188,7 @@ def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> l
         return batch.advantage.reshape(rollout.reward.shape)
 
     found = []
-    for rollout in seen:
+    for rollout in rollouts:
         first = _first_bad(
             np.asarray(estimate(agent.policy(bad.state).weights, jax.tree.map(jnp.asarray, rollout)))[::-1]
         )
@@ -204,38 +201,31 @@ def _in_advantages(agent: Agent, bad: BadUpdate, seen: tuple[Rollout, ...]) -> l
 log = logging.getLogger(__name__)
 
 
-class Seen(NamedTuple):
-    """A tensor that was not finite in a gradient step."""
-
-    place: str
-    tensor: str
-    value: str
-    gradient_step: int  # from 1
-
-
-def trace_update(algorithm: Algorithm, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array) -> list[Seen]:
-    """What was not finite, in the order in which it came about; nothing where an algorithm has no `loss` to watch."""
+def trace_update(
+    algorithm: Algorithm, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
+) -> list[NonfiniteTensor]:
+    """Re-run an update with every gradient step checked; [] where the algorithm has no `loss` to probe."""
     if not hasattr(algorithm, "loss"):
         return []
-    watched: Any = copy.copy(algorithm)
-    witness = _LossProbe(watched, watched.loss)
-    watched.loss = witness.loss
+    probed: Any = copy.copy(algorithm)
+    probe = _LossProbe(probed, probed.loss)
+    probed.loss = probe.loss
     try:
-        jax.block_until_ready(jax.jit(watched.update)(state, rollouts, hp, key))
+        jax.block_until_ready(jax.jit(probed.update)(state, rollouts, hp, key))
         jax.effects_barrier()
-    except Exception as error:  # looking closer must not hide what went wrong
-        log.warning("the gradient steps could not be watched: %s: %s", type(error).__name__, error)
-    return witness.seen
+    except Exception as error:  # any failure here must not hide the fault that is being examined
+        log.warning("the gradient steps could not be traced: %s: %s", type(error).__name__, error)
+    return probe.found
 
 
 class _LossProbe:
-    """Stands where an algorithm's loss stands, and sees what goes in, what comes out and the gradient of it."""
+    """Replaces an algorithm's loss, and checks its inputs, its outputs and its gradient."""
 
     def __init__(self, algorithm: Any, loss: Callable[..., tuple[Array, Metrics]]) -> None:
         self._algorithm = algorithm
         self._loss = loss
         self._step = 0
-        self.seen: list[Seen] = []
+        self.found: list[NonfiniteTensor] = []
 
     def loss(self, params: Tree, batch: Tree, *rest: Any, **more: Any) -> tuple[Array, Metrics]:
         self._report("parameter", params)
@@ -250,7 +240,7 @@ class _LossProbe:
         return loss, metrics
 
     def _with_gradient(self, params: Tree) -> Tree:
-        """The parameters themselves; what flows back to them is their gradient."""
+        """The parameters, through an identity whose backward pass checks their gradient."""
 
         @jax.custom_vjp
         def same(params: Tree) -> Tree:
@@ -270,24 +260,27 @@ class _LossProbe:
         jax.debug.callback(note, [leaf for _, leaf in floats], ordered=True)
 
     def _note(self, place: str, names: list[str], arrays: list[Array]) -> None:
-        self._step += place == "parameter"  # what a gradient step begins with
-        known = {(seen.place, seen.tensor) for seen in self.seen}
+        self._step += place == "parameter"  # reported first in every gradient step
+        known = {(finding.place, finding.tensor) for finding in self.found}
         for name, array in zip(names, map(np.asarray, arrays), strict=True):
-            place_of, step = _placed(place, name, self._step)
-            if not np.isfinite(array).all() and (place_of, name) not in known:
-                self.seen.append(Seen(place_of, name, format_nonfinite(array[~np.isfinite(array)][0]), step))
+            label, step = _label(place, name, self._step)
+            if not np.isfinite(array).all() and (label, name) not in known:
+                value = format_nonfinite(array[~np.isfinite(array)][0])
+                self.found.append(NonfiniteTensor(label, name, value, gradient_step=step))
 
 
 def format_nonfinite(value: Any) -> str:
-    """A number that is none, as people write it."""
+    """NaN, inf or -inf."""
     return "NaN" if np.isnan(value) else f"{value:g}"
 
 
-def _placed(place: str, name: str, step: int) -> tuple[str, int]:
+def _label(place: str, name: str, step: int) -> tuple[Place, int]:
+    """The place and gradient step that a reported tensor belongs to."""
     if place == "batch":
-        parts = {"obs": "observation", "action": "action", "log_prob": "logits"}
+        parts: dict[str, Place] = {"obs": "observation", "action": "action", "log_prob": "logits"}
         return parts.get(name.partition("/")[0], "advantage"), step
-    return place, step - (place == "parameter")  # a parameter that comes in bad was made so by the step before
+    # A parameter that comes in bad was made so by the step before.
+    return cast("Place", place), step - (place == "parameter")
 
 
 def _name(path: Tree) -> str:

@@ -78,7 +78,7 @@ class Policy(NamedTuple):
 
 
 class SkippedUpdates(NamedTuple):
-    """Updates that were not applied because their numbers went bad."""
+    """Counts of updates that were not applied because they were not finite."""
 
     total: Array  # ()
     in_a_row: Array  # ()
@@ -95,7 +95,7 @@ class TrainState(NamedTuple):
 
 
 def match_skipped_updates(state: TrainState, tensors: Tensors) -> Tensors:
-    """The tensors with the `skipped` counts exactly where `state` has them: a resumed run may change `on_nan`."""
+    """The tensors with the `skipped` counts exactly where `state` has them: a resumed run may have another `on_nan`."""
     own = {f"skipped/{name}": tensor for name, tensor in to_tensors(state.skipped).items()}
     (saved,), rest = split_tensors(tensors, ["skipped/"])
     return tensors if bool(own) == bool(saved) else rest | own

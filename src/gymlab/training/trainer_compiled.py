@@ -27,34 +27,34 @@ from gymlab.training.update_histograms import HistogramSchedule
 
 
 class CompiledTrainer:
-    """One program for the whole run: how many updates a call does is a number, so nothing is ever recompiled."""
+    """One compiled program for the whole run: the number of updates is an argument, so nothing is recompiled."""
 
     most = 256
     call_seconds = CALL_SECONDS
-    called: float | None = None
+    last_call_seconds: float | None = None
 
     def __init__(
         self,
         agent: Agent,
         collectors: tuple[CompiledCollector, ...],
         hp_names: list[str],
-        looks: HistogramSchedule | None = None,
+        schedule: HistogramSchedule | None = None,
     ) -> None:
         self.agent = agent
         self._collectors = collectors
         self.hp_names = hp_names
-        self._looks = looks or HistogramSchedule()
+        self._schedule = schedule or HistogramSchedule()
         self._start = jax.jit(self._begin)
         self._run = jax.jit(self._updates)
         self._collect = jax.jit(self._collected)
         self.names: list[str] = []  # of a row's numbers, known once an update was traced
         self._compiling: Future[Any] | None = None
 
-    def again(self, looks: HistogramSchedule) -> CompiledTrainer:
-        """The same program for another run: what is compiled is shared."""
-        twin = copy(self)
-        twin._looks = looks
-        return twin
+    def again(self, schedule: HistogramSchedule) -> CompiledTrainer:
+        """A trainer for another run that shares the compiled code."""
+        other = copy(self)
+        other._schedule = schedule
+        return other
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
         keys = self._first_keys(seed)
@@ -63,12 +63,12 @@ class CompiledTrainer:
         return self._start(*keys)
 
     def _first_keys(self, seed: int) -> tuple[Any, ...]:
-        """What `_begin` takes: keys made here need not be made by a program, which would have to be compiled."""
+        """The arguments of `_begin`, made on the host: making them in a program would need compiling."""
         resets = tuple(named_key(seed, "first reset", i) for i in range(len(self._collectors)))
         return run_key(seed), named_key(seed, "weights"), resets
 
     def _compile_ahead(self, keys: tuple[Any, ...]) -> None:
-        """What makes the first state, and in the background the updates: the first call of them will wait for that."""
+        """Compile `_begin`, and in the background the updates; the first call waits for them."""
         begin = self._start.lower(*keys)
         hp = np.zeros((0, len(self.hp_names)), np.float32)
         threads = ThreadPoolExecutor(2)
@@ -79,18 +79,18 @@ class CompiledTrainer:
         beginning.result()
 
     def wait_compiled(self) -> None:
-        """Until the updates are compiled, where that is being done ahead."""
+        """Wait for `_compile_ahead`, if it is running."""
         if (compiling := self._compiling) is not None:
             compiling.result()
 
-    def opened(self, state: TrainState) -> TrainState:
+    def materialize(self, state: TrainState) -> TrainState:
         return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
-        advanced, spoilt = self._call(state, first, hp, stop_return)
-        if spoilt is None:
+        advanced, bad_state = self._call(state, first, hp, stop_return)
+        if bad_state is None:
             return advanced
-        good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, spoilt)
+        good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, bad_state)
         update = first + len(good.rows)
         values = np.asarray(hp[len(good.rows)], np.float32)
         rollouts = self.recollect(good.state, update)
@@ -98,40 +98,48 @@ class CompiledTrainer:
         raise NumericalFault(bad, good, find_nonfinite(self.agent, bad))
 
     def _cut_back(
-        self, state: TrainState, first: int, hp: Array, stop_return: float, spoilt: TrainState
+        self, state: TrainState, first: int, hp: Array, stop_return: float, bad_state: TrainState
     ) -> tuple[Advanced, TrainState]:
-        """As many of these updates, the last of them bad, as are sound; made again, they come out the same."""
+        """Re-run as many of these updates as are finite, and the state after the first bad one; the last one is bad."""
         good = Advanced(state, [])
-        sound = 0
+        finite = 0
         bad = len(hp)
         count = bad - 1
-        while bad - sound > 1:  # once, unless weights went bad that no loss has met yet: then it is found by halving
-            tried, again = self._call(state, first, hp[:count], stop_return)
-            good, sound, bad, spoilt = (tried, count, bad, spoilt) if again is None else (good, sound, count, again)
-            count = (sound + bad) // 2
-        return good, spoilt
+        while bad - finite > 1:  # one pass, or bisection where weights went bad before any loss did
+            advanced, bad_again = self._call(state, first, hp[:count], stop_return)
+            if bad_again is None:
+                good = advanced
+                finite = count
+            else:
+                bad_state = bad_again
+                bad = count
+            count = (finite + bad) // 2
+        return good, bad_state
 
     def recollect(self, state: TrainState, update: int) -> tuple[Rollout, ...]:
-        """What an update from this state learns from, by itself."""
+        """The rollouts that an update from this state learns from."""
         return self._collect(state, np.uint32(update))[1]
 
     def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
-        """Some updates; or, where numbers went bad, the rows before that was noticed, and the state that is bad."""
+        """Run some updates; where one is not finite, the rows before it was noticed, and the state after it."""
         if self._compiling is not None:
             self.wait_compiled()
             self._compiling = None
             _trim_heap()
-        looks = self._looks.at(first, len(hp))
-        after, rows, ends = self._run(*self._arguments(state, first, hp, looks, stop_return))
+        measured = self._schedule.at(first, len(hp))
+        after, rows, ends = self._run(*self._arguments(state, first, hp, measured, stop_return))
         done, fault = np.asarray(ends).tolist()
-        told = unpack_rows(self.agent, self.names, np.asarray(rows)[: done - fault], looks)
-        return Advanced(state if fault else after, told), after if fault else None
+        unpacked = unpack_rows(self.agent, self.names, np.asarray(rows)[: done - fault], measured)
+        return Advanced(state if fault else after, unpacked), after if fault else None
 
-    def _arguments(self, state: TrainState, first: int, hp: Array, looks: Array, stop_return: float) -> tuple[Any, ...]:
-        """Of the compiled call: their shapes are always the same."""
+    def _arguments(
+        self, state: TrainState, first: int, hp: Array, measured: Array, stop_return: float
+    ) -> tuple[Any, ...]:
+        """The arguments of the compiled call, padded to constant shapes."""
         table = np.zeros((self.most, len(self.hp_names)), np.float32)
         flags = np.zeros(self.most, bool)
-        table[: len(hp)], flags[: len(hp)] = hp, looks
+        table[: len(hp)] = hp
+        flags[: len(hp)] = measured
         return state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return)
 
     def save(self, state: TrainState) -> Tensors:
@@ -141,7 +149,7 @@ class CompiledTrainer:
         return from_tensors(state, match_skipped_updates(state, tensors)), []
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def _begin(self, key: Array, weights: Array, resets: tuple[Array, ...]) -> TrainState:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
@@ -160,37 +168,37 @@ class CompiledTrainer:
             rollouts.append(rollout)
         return tuple(groups), tuple(rollouts)
 
-    def update(self, state: TrainState, update: Array, values: Array, look: Array) -> UpdateResult:
-        """One update, to be traced: collect, then learn with these scheduled values."""
+    def update(self, state: TrainState, update: Array, values: Array, measure: Array) -> UpdateResult:
+        """One update, traced: collect, then learn with these scheduled values."""
         groups, rollouts = self._collected(state, update)
         hp = {name: values[i] for i, name in enumerate(self.hp_names)}
-        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, look)
+        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, measure)
 
     def step(
-        self, state: TrainState, update: Array, values: Array, look: Array, stop_return: Array
+        self, state: TrainState, update: Array, values: Array, measure: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array, Array]:
-        """An update with its row, to be traced; then whether the returns asked for are reached, and the fault."""
-        learnt = self.update(state, update, values, look)
-        self.names[:] = learnt.metrics
-        reached = window_reached(learnt.metrics, stop_return)
-        return learnt.state, pack_metrics(learnt.metrics, learnt.look), reached, learnt.fault
+        """One update, traced: the state, its packed row, whether the stop return is reached, and the fault."""
+        result = self.update(state, update, values, measure)
+        self.names[:] = result.metrics
+        reached = window_reached(result.metrics, stop_return)
+        return result.state, pack_metrics(result.metrics, result.histograms), reached, result.fault
 
     def _updates(
-        self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop_return: Array
+        self, state: TrainState, first: Array, table: Array, flags: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
-        """The state, a row per update, and how many were done and whether the last of them is a fault."""
+        """Traced: the state, a row per update, and [updates done, whether the last one is a fault]."""
         step = jax.jit(self.step, inline=True)  # traced once, for its shapes and for the loop
-        _, row, *_ = jax.eval_shape(step, state, first, table[0], looks[0], stop_return)
+        _, row, *_ = jax.eval_shape(step, state, first, table[0], flags[0], stop_return)
         rows = jnp.zeros((self.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], looks[i], stop_return)
+            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], flags[i], stop_return)
             return i + 1, state, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
         done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3] & ~now[4], body, begin)
-        fault |= ~self.agent.sound(state)
+        fault |= ~self.agent.is_finite(state)
         return state, rows, jnp.stack([done, fault.astype(jnp.int32)])
 
 

@@ -28,64 +28,64 @@ class HostTrainer:
 
     most = 1
     call_seconds = CALL_SECONDS
-    called: float | None = None
+    last_call_seconds: float | None = None
 
     def __init__(
         self,
         agent: Agent,
         collectors: tuple[HostCollector, ...],
         hp_names: list[str],
-        looks: HistogramSchedule | None = None,
+        schedule: HistogramSchedule | None = None,
     ) -> None:
         self.agent = agent
         self._collectors = collectors
         self.hp_names = hp_names
-        self._looks = looks or HistogramSchedule()
+        self._schedule = schedule or HistogramSchedule()
         self._init = jax.jit(self._begin)
         self._learn = jax.jit(self._learn_packed)
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
         self._names: list[str] = []
 
-    def again(self, engines: Sequence[Any], looks: HistogramSchedule) -> HostTrainer:
-        """The same program for another run, with envs of its own: what is compiled is shared."""
-        twin = copy(self)
-        twin._looks = looks
-        twin._collectors = tuple(c.again(engine) for c, engine in zip(self._collectors, engines, strict=True))
-        return twin
+    def again(self, engines: Sequence[Any], schedule: HistogramSchedule) -> HostTrainer:
+        """A trainer for another run, with its own envs, that shares the compiled code."""
+        other = copy(self)
+        other._schedule = schedule
+        other._collectors = tuple(c.again(engine) for c, engine in zip(self._collectors, engines, strict=True))
+        return other
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
-        del ahead  # what is compiled depends on what the envs give
+        del ahead  # what is compiled depends on the envs' observations
         groups = tuple(c.begin(named_key(seed, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm, normaliser = self._init(named_key(seed, "weights"))
         return TrainState(algorithm, normaliser, groups, run_key(seed), self.agent.no_skips())
 
-    def opened(self, state: TrainState) -> TrainState:
+    def materialize(self, state: TrainState) -> TrainState:
         return state
 
     def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
-        del stop_return  # one update a call: whoever watches the rows can stop in time
+        del stop_return  # one update a call: features can stop the run after each
         began = time.perf_counter()
         compiled = compile_seconds()
         groups, rollouts = self._collect(state, np.uint32(first))
         collected = time.perf_counter()
         compiled_to_collect = compile_seconds() - compiled
         values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
-        # What the envs and transforms hold stays on the host; only the statistics go through the compiled call.
+        # The state of envs and transforms stays on the host; only statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
-        looks = self._looks.at(first, 1)[0]
-        learnt, numbers, look = self._learn(slim, rollouts, values, np.uint32(first), looks)
+        measure = self._schedule.at(first, 1)[0]
+        learnt, numbers, packed = self._learn(slim, rollouts, values, np.uint32(first), measure)
         *metrics, fault = np.asarray(numbers).tolist()
         if fault:
             bad = BadUpdate(first, state, rollouts, values, learnt)
             raise NumericalFault(bad, Advanced(state, []), find_nonfinite(self.agent, bad))
-        kept = zip(groups, learnt.groups, strict=True)
+        pairs = zip(groups, learnt.groups, strict=True)
         state = learnt._replace(
-            groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in kept)
+            groups=tuple(g._replace(episodes=new.episodes, discounted=new.discounted) for g, new in pairs)
         )
         row = UpdateMetrics(zip(self._names, metrics, strict=True))
-        if looks and look is not None:
-            taken, row.histograms = self.agent.layout.unpack(np.asarray(look))
-            row |= taken
+        if measure and packed is not None:
+            values_by_name, row.histograms = self.agent.layout.unpack(np.asarray(packed))
+            row |= values_by_name
         row["env/restarts"] = float(sum(collector.engine.restarts for collector in self._collectors))
         learning = compile_seconds() - compiled - compiled_to_collect
         row["time/collect"] = max(0.0, collected - began - compiled_to_collect)
@@ -108,7 +108,7 @@ class HostTrainer:
         return to_tensors(state._replace(groups=tuple(groups)))
 
     def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
-        # How long the envs' action logs are depends on the moment, so no template knows their shape.
+        # The length of the envs' action logs varies, so `state` has no template for them.
         envs, rest = split_tensors(tensors, [f"groups/{index}/env/" for index in range(len(self._collectors))])
         saved = from_tensors(state, match_skipped_updates(state, rest))
         reasons: list[str] = []
@@ -131,8 +131,8 @@ class HostTrainer:
         return self.agent.algorithm.init(weights, sizes), self.agent.normalising.init()
 
     def _learn_packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
-        """The state after learning, and the metrics with the fault behind them: one array is quicker to read."""
-        state, metrics, fault, look = self.agent.learn(*args)
+        """The state after learning, and metrics and fault packed into one array, which is faster to transfer."""
+        state, metrics, fault, histograms = self.agent.learn(*args)
         self._names[:] = metrics
-        fault = (fault | ~self.agent.sound(state)).astype(jnp.float32)
-        return state, pack_metrics(metrics, fault[None]), look
+        fault = (fault | ~self.agent.is_finite(state)).astype(jnp.float32)
+        return state, pack_metrics(metrics, fault[None]), histograms

@@ -1,13 +1,12 @@
 """Many runs of one shape in one vmapped program: seeds, or values of scheduled hyperparameters.
 
-Every member has its own loop, features and run folder, in a thread of its own, and a `Seat` in place of a program. A
-seat's `advance` waits until all others have asked too; then one compiled call makes the updates of all of them, as many
-as the one that wants fewest. So loops and features know nothing of each other: they see rows and a state as ever.
+Every member has its own loop, features and run folder, in its own thread, and a `MemberTrainer` as its trainer, whose
+`advance` blocks until all members have called it; then one compiled call runs the updates of all, as many as the
+smallest request. Loops and features see rows and a state as in a run by itself.
 
-Inside, the state has a leading member axis, and there it stays: what a member is given stands for its row, which is
-taken out only to be looked at (`Seat.opened`). A member that has ended keeps its place, and what is computed there is
-thrown away. Rounding differs from a run by itself: members agree with theirs
-to about 1e-6 at first and drift apart as any two roundings do, so equality is statistical in the end.
+The state keeps its leading member axis between calls: a member gets a `StateRef` to its row, which is copied to the
+host only on `materialize`. The row of a member that has ended is still computed, and ignored. Rounding differs from a
+run by itself: results agree to about 1e-6 at first and then drift apart, so equality is statistical in the end.
 """
 
 from __future__ import annotations
@@ -30,69 +29,69 @@ from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.update_histograms import HistogramSchedule
 
 
-class _Everyone:
-    """The state of all after a call, and a copy on the host where anyone looks at theirs."""
+class _StackedState:
+    """The state of all members after a call, with a lazy copy on the host."""
 
     def __init__(self, state: TrainState) -> None:
         self.state = state
         self._copy: TrainState | None = None
 
     def row(self, index: int) -> TrainState:
-        """One member's, on the host: all look at the same moments, and one transfer serves them all."""
+        """One member's state, on the host: members ask at the same time, so one transfer serves all."""
         if self._copy is None:
             self._copy = jax.device_get(jax.tree.map(_plain, self.state))
         return jax.tree.map(lambda rows, like: _like(rows[index], like), self._copy, self.state)
 
 
-class MemberState(NamedTuple):
-    """Stands for one member's state: a row of everyone's."""
+class StateRef(NamedTuple):
+    """A reference to one member's row of the group's state."""
 
-    everyone: _Everyone
+    stacked: _StackedState
     row: int
 
-    def opened(self) -> TrainState:
-        return self.everyone.row(self.row)
+    def materialize(self) -> TrainState:
+        return self.stacked.row(self.row)
 
 
 class _Request(NamedTuple):
-    """What one member wants: `CompiledProgram.advance`'s arguments, and at which updates it looks."""
+    """One member's arguments of `advance`, and the updates to measure."""
 
-    state: TrainState | MemberState
+    state: TrainState | StateRef
     first: int
     hp: Array
     stop_return: float
-    looks: np.ndarray
+    measured: np.ndarray
 
 
 class VmappedRuns:
-    """The table the seats are at."""
+    """Runs the updates of all members in one vmapped call, once every member has requested some."""
 
-    def __init__(self, members: int, turn: threading.Lock) -> None:
-        """`turn` is the members' (`core.turns`): they hold it whenever they call."""
+    def __init__(self, members: int, lock: threading.Lock) -> None:
+        """`lock` is the members' cooperative lock (`core.cooperative_lock`): they hold it whenever they call."""
         self.members = members
         self._run = jax.jit(self._updates)
-        self._program: CompiledTrainer | None = None
-        self._changed = threading.Condition(turn)
-        self._here = set(range(members))
-        self._asked: dict[int, _Request] = {}
+        self._trainer: CompiledTrainer | None = None
+        self._changed = threading.Condition(lock)
+        self._active = set(range(members))
+        self._requests: dict[int, _Request] = {}
         self._answers: dict[int, Advanced | BaseException] = {}
-        self._everyone: _Everyone | None = None  # after the last call
-        self.called: float | None = None  # its seconds
+        self._stacked: _StackedState | None = None  # after the last call
+        self.last_call_seconds: float | None = None
 
-    def seat(self, index: int, program: CompiledTrainer, looks: HistogramSchedule) -> MemberTrainer:
-        """A place for a member's program. All of them share what is compiled (`CompiledProgram.again`)."""
-        self._program = self._program or program
-        assert program.agent is self._program.agent, "members of another shape"
-        return MemberTrainer(self, index, program, looks)
+    def member_trainer(self, index: int, trainer: CompiledTrainer, schedule: HistogramSchedule) -> MemberTrainer:
+        """The trainer of a member; the members' own trainers share compiled code (`CompiledTrainer.again`)."""
+        self._trainer = self._trainer or trainer
+        assert trainer.agent is self._trainer.agent, "members of another shape"
+        return MemberTrainer(self, index, trainer, schedule)
 
     @property
-    def program(self) -> CompiledTrainer:
-        assert self._program is not None
-        return self._program
+    def trainer(self) -> CompiledTrainer:
+        assert self._trainer is not None
+        return self._trainer
 
     def advance(self, index: int, request: _Request) -> Advanced:
-        """What `_Request`'s member gets, once everyone has asked."""
-        self._asked[index] = request
+        """Block until all members have requested updates and the call has run."""
+        self._requests[index] = request
         self._answer_if_complete()
         while index not in self._answers:
             self._changed.wait()
@@ -102,110 +101,108 @@ class VmappedRuns:
         return answer
 
     def leave(self, index: int) -> None:
-        """This member asks no more."""
-        self._here.discard(index)
+        """The others no longer wait for this member."""
+        self._active.discard(index)
         self._answer_if_complete()
 
     def _answer_if_complete(self) -> None:
-        """Whoever comes last makes the call: waking all at every arrival would take longer than the call itself."""
-        if not self._here or self._asked.keys() != self._here:
+        """The last member to request makes the call: waking all at every request would take longer than the call."""
+        if not self._active or self._requests.keys() != self._active:
             return
-        asked = self._asked
-        self._asked = {}
+        requests = self._requests
+        self._requests = {}
         try:
-            self._answers |= self._call(asked)
-        except BaseException as error:  # nobody may wait for ever
-            self._answers |= dict.fromkeys(asked, error)
+            self._answers |= self._call(requests)
+        except BaseException as error:  # every waiting member must get an answer
+            self._answers |= dict.fromkeys(requests, error)
         self._changed.notify_all()
 
-    def _call(self, asked: dict[int, _Request]) -> dict[int, Advanced | BaseException]:
-        count = min(len(request.hp) for request in asked.values())
-        table = np.zeros((self.program.most, self.members, len(self.program.hp_names)), np.float32)
+    def _call(self, requests: dict[int, _Request]) -> dict[int, Advanced | BaseException]:
+        count = min(len(request.hp) for request in requests.values())
+        table = np.zeros((self.trainer.most, self.members, len(self.trainer.hp_names)), np.float32)
         first = np.zeros(self.members, np.uint32)
         active = np.zeros(self.members, bool)
         stop = np.full(self.members, np.inf, np.float32)
-        flags = np.zeros(self.program.most, bool)
-        for i, request in asked.items():
-            table[:count, i], first[i], active[i], stop[i] = (
-                request.hp[:count],
-                request.first,
-                True,
-                request.stop_return,
-            )
-            flags[:count] |= request.looks[:count]  # of all, where one looks: a condition per member would look always
-        before = self._state(asked)
-        began = time.perf_counter()
+        flags = np.zeros(self.trainer.most, bool)
+        for i, request in requests.items():
+            table[:count, i] = request.hp[:count]
+            first[i] = request.first
+            active[i] = True
+            stop[i] = request.stop_return
+            # One flag for all members: under vmap a condition per member would always run both branches.
+            flags[:count] |= request.measured[:count]
+        before = self._state(requests)
+        start = time.perf_counter()
         after, rows, done, faults = self._run(before, first, table, flags, np.int32(count), stop, active)
-        self._everyone = everyone = _Everyone(after)
+        self._stacked = stacked_state = _StackedState(after)
         done = int(done)
         faults = np.asarray(faults)
-        values = np.asarray(_cut(rows, done))
-        self.called = time.perf_counter() - began
+        values = np.asarray(_used_rows(rows, done))
+        self.last_call_seconds = time.perf_counter() - start
         answers: dict[int, Advanced | BaseException] = {}
-        for i, request in asked.items():
+        for i, request in requests.items():
             if faults[i]:
-                answers[i] = self._alone(request, done)
+                answers[i] = self._run_solo(request, done)
             else:
-                told = unpack_rows(self.program.agent, self.program.names, values[:done, i], request.looks)
-                answers[i] = Advanced(MemberState(everyone, i), told)
+                unpacked = unpack_rows(self.trainer.agent, self.trainer.names, values[:done, i], request.measured)
+                answers[i] = Advanced(StateRef(stacked_state, i), unpacked)
         return answers
 
-    def _alone(self, request: _Request, count: int) -> Advanced | BaseException:
-        """Where a member's numbers went bad it is run by itself, which finds and tells what was wrong."""
+    def _run_solo(self, request: _Request, count: int) -> Advanced | BaseException:
+        """Re-run a member that went non-finite by itself, which raises its NumericalFault."""
         try:
-            state = jax.device_put(_opened(request.state))
-            return self.program.advance(state, request.first, request.hp[:count], request.stop_return)
-        except Exception as error:
+            state = jax.device_put(_materialize(request.state))
+            return self.trainer.advance(state, request.first, request.hp[:count], request.stop_return)
+        except Exception as error:  # raised again in the member's own thread
             return error
 
-    def _state(self, asked: dict[int, _Request]) -> TrainState:
-        """Everyone's state in one: the last call's, but for those who come with another."""
-        own = {i: request.state for i, request in asked.items() if not self._holds(request.state)}
-        if self._everyone is None or len(own) == self.members:
-            anyone = next(iter(own.values()))
-            return _stacked([_opened(own.get(i, anyone)) for i in range(self.members)])
-        everyone = self._everyone.state
+    def _state(self, requests: dict[int, _Request]) -> TrainState:
+        """The group's state: that of the last call, with the rows of members that bring another state replaced."""
+        own = {i: request.state for i, request in requests.items() if not self._holds(request.state)}
+        if self._stacked is None or len(own) == self.members:
+            filler = next(iter(own.values()))  # for members that have ended
+            return _stacked([_materialize(own.get(i, filler)) for i in range(self.members)])
+        stacked = self._stacked.state
         for i, state in own.items():
-            everyone = _with_row(everyone, _opened(state), np.int32(i))
-        return everyone
+            stacked = _with_row(stacked, _materialize(state), np.int32(i))
+        return stacked
 
-    def _holds(self, state: TrainState | MemberState) -> bool:
-        return isinstance(state, MemberState) and state.everyone is self._everyone
+    def _holds(self, state: TrainState | StateRef) -> bool:
+        return isinstance(state, StateRef) and state.stacked is self._stacked
 
     def _updates(
-        self, state: TrainState, first: Array, table: Array, looks: Array, k: Array, stop: Array, active: Array
+        self, state: TrainState, first: Array, table: Array, flags: Array, k: Array, stop: Array, active: Array
     ) -> tuple[TrainState, Array, Array, Array]:
-        """As `CompiledProgram`'s, but for the member axis. A call ends for all where it ends for one."""
-        step = jax.jit(jax.vmap(self.program.step, in_axes=(0, 0, 0, None, 0)), inline=True)
-        _, row, *_ = jax.eval_shape(step, state, first, table[0], looks[0], stop)
-        rows = jnp.zeros((self.program.most, *row.shape), jnp.float32)
+        """Traced: `CompiledTrainer`'s updates with a member axis. A call ends for all where it ends for one."""
+        step = jax.jit(jax.vmap(self.trainer.step, in_axes=(0, 0, 0, None, 0)), inline=True)
+        _, row, *_ = jax.eval_shape(step, state, first, table[0], flags[0], stop)
+        rows = jnp.zeros((self.trainer.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
             i, state, rows, *_ = now
-            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], looks[i], stop)
+            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], flags[i], stop)
             rows = lax.dynamic_update_index_in_dim(rows, row, i, 0)
             return i + 1, state, rows, (active & (reached | fault)).any(), fault
 
         begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.zeros(self.members, bool))
         done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3], body, begin)
-        fault |= ~jax.vmap(self.program.agent.sound)(state)
+        fault |= ~jax.vmap(self.trainer.agent.is_finite)(state)
         return state, rows, done, fault
 
 
 @jax.jit
-def _with_row(everyone: TrainState, state: TrainState, index: Array) -> TrainState:
-    return jax.tree.map(lambda x, row: x.at[index].set(row), everyone, state)
+def _with_row(stacked: TrainState, state: TrainState, index: Array) -> TrainState:
+    return jax.tree.map(lambda x, row: x.at[index].set(row), stacked, state)
 
 
-def _opened(state: TrainState | MemberState) -> TrainState:
-    return state.opened() if isinstance(state, MemberState) else state
+def _materialize(state: TrainState | StateRef) -> TrainState:
+    return state.materialize() if isinstance(state, StateRef) else state
 
 
 def _stacked(states: list[TrainState]) -> TrainState:
-    """By way of the host: compiled, it would be one argument for every tensor of every member."""
-
-    here = jax.device_get([jax.tree.map(_plain, state) for state in states])
-    return jax.device_put(jax.tree.map(lambda like, *rows: _like(np.stack(rows), like), states[0], *here))
+    """Stacked on the host: a compiled stack would take one argument per tensor and member."""
+    host = jax.device_get([jax.tree.map(_plain, state) for state in states])
+    return jax.device_put(jax.tree.map(lambda like, *rows: _like(np.stack(rows), like), states[0], *host))
 
 
 def _plain(x: Array) -> Array:
@@ -225,45 +222,45 @@ def _first_rows(rows: Array, count: int) -> Array:
     return rows[:count]
 
 
-def _cut(rows: Array, done: int) -> Array:
-    """Not much more than the rows there are: the whole buffer is long, and comes over from the device."""
+def _used_rows(rows: Array, done: int) -> Array:
+    """The rows in use, rounded up to a power of two: the whole buffer is long to transfer from the device."""
     return _first_rows(rows, min(len(rows), 1 << max(done - 1, 0).bit_length()))
 
 
 class MemberTrainer:
-    """A member's program."""
+    """The trainer of one member."""
 
-    call_seconds = 1.0  # what every member does between two calls adds up
+    call_seconds = 1.0  # longer than of a run by itself: the members' work between two calls adds up
 
-    def __init__(self, table: VmappedRuns, index: int, alone: CompiledTrainer, looks: HistogramSchedule) -> None:
-        self._table = table
+    def __init__(self, runs: VmappedRuns, index: int, solo: CompiledTrainer, schedule: HistogramSchedule) -> None:
+        self._runs = runs
         self._index = index
-        self._alone = alone
-        self._looks = looks
-        self.most = alone.most
-        self.agent = alone.agent
+        self._solo = solo
+        self._schedule = schedule
+        self.most = solo.most
+        self.agent = solo.agent
 
     @property
-    def called(self) -> float | None:
-        return self._table.called
+    def last_call_seconds(self) -> float | None:
+        return self._runs.last_call_seconds
 
-    def opened(self, state: TrainState | MemberState) -> TrainState:
-        return _opened(state)
+    def materialize(self, state: TrainState | StateRef) -> TrainState:
+        return _materialize(state)
 
     def start(self, seed: int, *, ahead: bool = False) -> TrainState:
-        del ahead  # the members' common program is another one
-        state = self._alone.start(seed)
+        del ahead  # the group has a program of its own
+        state = self._solo.start(seed)
         return jax.tree.map(_like, jax.device_get(jax.tree.map(_plain, state)), state)
 
-    def advance(self, state: TrainState | MemberState, first: int, hp: Array, stop_return: float) -> Advanced:
-        looks = self._looks.at(first, len(hp))
-        return self._table.advance(self._index, _Request(state, first, hp, stop_return, looks))
+    def advance(self, state: TrainState | StateRef, first: int, hp: Array, stop_return: float) -> Advanced:
+        measured = self._schedule.at(first, len(hp))
+        return self._runs.advance(self._index, _Request(state, first, hp, stop_return, measured))
 
     def save(self, state: TrainState) -> Tensors:
-        return self._alone.save(state)
+        return self._solo.save(state)
 
     def load(self, state: TrainState, tensors: Tensors) -> tuple[TrainState, list[str]]:
-        return self._alone.load(state, tensors)
+        return self._solo.load(state, tensors)
 
     def close(self) -> None:
-        self._table.leave(self._index)
+        self._runs.leave(self._index)

@@ -17,9 +17,9 @@ QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95
 
 
 def sample_places(length: int, most: int = SAMPLES) -> np.ndarray | None:
-    """Which places of a long axis to look at, in order; None where it is short enough to take all.
+    """Sorted random indices of a long axis; None where it is short enough to take all.
 
-    They are scattered, not evenly spaced: what repeats along the axis must not be missed.
+    Random, not evenly spaced, so that periodic data is not aliased.
     """
     if length <= most:
         return None
@@ -71,7 +71,7 @@ def quantiles(vectors: list[Array]) -> Array:
 
 
 class HistogramLayout(NamedTuple):
-    """What stands where in a packed look."""
+    """The layout of packed statistics and histograms."""
 
     values: tuple[str, ...] = ()
     histograms: tuple[tuple[str, int], ...] = ()  # name, bins
@@ -94,21 +94,21 @@ UpdateRule = Callable[[int], bool]  # update number, from 1
 
 
 class HistogramSchedule:
-    """What the program of a run asks before each update. Which updates are looked at changes no result."""
+    """Which updates of a run are measured: those of a rule and those requested. It changes no result."""
 
     def __init__(self, rule: UpdateRule = lambda _: False) -> None:
         self.rule = rule
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
 
     def ask(self, update: int) -> None:
-        """Look at this update too."""
-        self.asked.add(update)
+        """Measure this update too."""
+        self.requested.add(update)
 
     def forget(self, update: int) -> None:
-        """Everything up to this update is done."""
-        self.asked = {asked for asked in self.asked if asked > update}
+        """Drop requests up to this update."""
+        self.requested = {number for number in self.requested if number > update}
 
     def at(self, first: int, count: int) -> np.ndarray:
-        """Whether each of `count` updates after the first `first` of a run is looked at."""
+        """Whether each of `count` updates after the first `first` of a run is measured."""
         numbers = range(first + 1, first + count + 1)
-        return np.array([number in self.asked or self.rule(number) for number in numbers], bool)
+        return np.array([number in self.requested or self.rule(number) for number in numbers], bool)

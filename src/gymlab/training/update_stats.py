@@ -82,17 +82,17 @@ def reward_parts(rollout: Rollout) -> Metrics:
     size = jnp.abs(parts).mean(1)
     nonzero = (parts != 0).mean(1)
     share = jnp.where(size.sum() > 0, size / size.sum(), 0.0)
-    told = {"mean": mean, "share": share, "nonzero": nonzero}
+    statistics = {"mean": mean, "share": share, "nonzero": nonzero}
     return {
         f"env/reward_{word}/{name}": values[i]
-        for word, values in told.items()
+        for word, values in statistics.items()
         for i, name in enumerate(rollout.components)
     }
 
 
-MOST_COMPONENTS = 32  # of an action that are told one by one
-MOST_CHOICES = 1024  # of a discrete action that are counted one by one
-MOST_SHARES = 32  # of them that have a number of their own in the row
+MOST_COMPONENTS = 32  # of an action that have metrics of their own
+MOST_CHOICES = 1024  # of a discrete action that are counted
+MOST_SHARES = 32  # of them that have metrics of their own
 
 
 def _choices(space: Any) -> list[int]:
@@ -150,8 +150,8 @@ def count_actions(space: Any, action: Array) -> ActionCounts | None:
     several = len(counts) > 1
     names = tuple(f"roll/actions/hist/{i}" if several else "roll/actions/hist" for i in range(len(counts)))
     labels = [f"{i}.{j}" if several else f"{j}" for i, count in enumerate(counts) for j in range(count)]
-    told = tuple(f"roll/action_share/{label}" for label in labels)
-    shares = [(told, taken / len(sent))] if len(labels) <= MOST_SHARES else []
+    share_names = tuple(f"roll/action_share/{label}" for label in labels)
+    shares = [(share_names, taken / len(sent))] if len(labels) <= MOST_SHARES else []
     return ActionCounts(names, tuple(counts), jnp.concatenate(bars), shares)
 
 
@@ -163,7 +163,7 @@ def action_samples(space: Any, action: Array) -> dict[str, Array]:
     return {f"roll/actions/hist/{i}": sample_values(sent[:, i]) for i in range(sent.shape[1])}
 
 
-MOST_FEATURES = 64  # that are told one by one
+MOST_FEATURES = 64  # that have metrics of their own
 _COMPARED = 64  # envs, with each other
 _CHUNKS = 1024
 
@@ -196,8 +196,8 @@ def observation_statistics(flat: Array, names: list[str]) -> list[Named]:
         )
     ]
     if 1 < len(names) <= MOST_FEATURES:
-        told = (("mean", mean), ("std", jnp.sqrt(variance)), ("min", low), ("max", high))
-        found += [(tuple(f"env/obs_{word}/{name}" for name in names), values) for word, values in told]
+        statistics = (("mean", mean), ("std", jnp.sqrt(variance)), ("min", low), ("max", high))
+        found += [(tuple(f"env/obs_{word}/{name}" for name in names), values) for word, values in statistics]
     return found
 
 
@@ -246,22 +246,22 @@ def _vector(params: Params) -> Array:
     return jnp.concatenate([params[name].ravel() for names in parts_of(params).values() for name in names])
 
 
-_MOST_NUMBERS = 2**22  # of observations looked at: some 150 pictures
+_MOST_NUMBERS = 2**22  # of observations measured: some 150 images
 _SATURATED = 0.97  # of tanh: its slope has fallen below 6 %
 
 
 class MeasuredUpdate(NamedTuple):
-    """What is looked at: an update."""
+    """An update to measure."""
 
     rollout: Rollout  # raw
-    seen: Any  # raw observations -> as the network sees them
+    normalize: Any  # raw observations -> as the network sees them
     before: Tree  # the algorithm's state
     after: Tree
     episodes: Episodes  # after the rollout
 
 
 def measure_update(spaces: Spaces, algorithm: Algorithm, subject: MeasuredUpdate) -> tuple[Array, HistogramLayout]:
-    """All distributions of an update in one vector, and what stands where."""
+    """All statistics and histograms of an update in one vector, and its layout."""
     rollout = subject.rollout
     obs = _sampled_obs(rollout)
     flat, names = observation_features(spaces.observation, _plain(obs))
@@ -308,16 +308,16 @@ def _plain(obs: Tree) -> Tree:
 def _outputs(
     algorithm: ActorCriticAlgorithm, subject: MeasuredUpdate, obs: Tree
 ) -> tuple[dict[str, Array], list[Named]]:
-    """What the network makes of the rollout's observations after the update."""
-    look = algorithm.network(algorithm.weights(subject.after)).look(subject.seen(obs))
-    vectors = {"opt/logits": sample_values(look.outputs), "opt/values": sample_values(look.values)}
-    values = unit_activity(look.layers, algorithm.policy_settings.activation)
-    likeliest = max_prob(look.distribution)
+    """The network's outputs for the rollout's observations, after the update."""
+    forward = algorithm.network(algorithm.weights(subject.after)).look(subject.normalize(obs))
+    vectors = {"opt/logits": sample_values(forward.outputs), "opt/values": sample_values(forward.values)}
+    values = unit_activity(forward.layers, algorithm.policy_settings.activation)
+    likeliest = max_prob(forward.distribution)
     if likeliest is not None:
         values.append((("opt/max_prob",), likeliest.mean()[None]))
         vectors["opt/max_prob"] = sample_values(likeliest)
-    if isinstance(look.distribution, Gaussian):
-        std = jnp.exp(jnp.broadcast_to(look.distribution.log_std, look.outputs.shape)).mean(0)
+    if isinstance(forward.distribution, Gaussian):
+        std = jnp.exp(jnp.broadcast_to(forward.distribution.log_std, forward.outputs.shape)).mean(0)
         values.append((("opt/policy_std",), std.mean()[None]))
         if 1 < len(std) <= MOST_COMPONENTS:
             values.append((tuple(f"opt/policy_std/{i}" for i in range(len(std))), std))

@@ -108,7 +108,7 @@ class _Program:
                 raise UserError(
                     f"--vmap needs a compiled env, and {recipe.env.id} is stepped by the host: leave it out"
                 )
-            parts.program = self._runs.seat(index, parts.program, parts.histogram_schedule)
+            parts.program = self._runs.member_trainer(index, parts.program, parts.histogram_schedule)
             parts.vmap_size = len(self._specs)
             parts.evaluator_pool = self._evaluator_pool
             if parts.vmap_size > MOST_FILMED and recipe.video.clips:
