@@ -1,1 +1,5 @@
-"""The command line. Nothing here imports JAX or Gymnasium before a command needs it."""
+"""The command line, one file per command group.
+
+`main` assembles the commands; `options`, `targets`, `startup`, `progress` and `detach` are shared by several. JAX and
+Gymnasium are imported by the commands that need them, not at the top.
+"""

@@ -1,4 +1,4 @@
-"""`gymlab autotune`: better settings for a recipe within a time, and proof that they are better."""
+"""`gymlab autotune`: searches for better settings within a time, and tests the result on fresh seeds."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def autotune(
         requested=(env_steps, trials, fresh),
     )
     state = _tune(root, resume_state(root, requested), output_mode(quiet=quiet, json=json))
-    state = _written(root, state, variant, write=write)
+    state = _write_tuned(root, state, variant, write=write)
     if json:
         print_json(state.as_json() | {"commands": _commands(state)})
     elif not quiet:
@@ -120,7 +120,7 @@ def _tune(root: Path, state: AutotuneState, output: str) -> AutotuneState:
 
 
 def _confirm(root: Path, state: AutotuneState, say: Any) -> dict[str, Any]:
-    """Tuned against the recipe, on seeds and episodes that no choice has seen, with the same budget."""
+    """Compare the tuned settings with the recipe on fresh seeds and episodes, with the same budget."""
     from gymlab.campaigns import comparison
     from gymlab.campaigns.autotune.search import RUN_OVERRIDES
     from gymlab.campaigns.benchmark_table.record import known_record
@@ -166,8 +166,8 @@ def _result(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _written(root: Path, state: AutotuneState, variant: str, *, write: bool) -> AutotuneState:
-    """The tuned variant, where it is better or was asked for."""
+def _write_tuned(root: Path, state: AutotuneState, variant: str, *, write: bool) -> AutotuneState:
+    """Write the tuned variant if it is better, or if --write asks for it."""
     from gymlab.campaigns.autotune.state import write_state
     from gymlab.campaigns.sweep.best import write_variant
 
@@ -185,7 +185,7 @@ def _written(root: Path, state: AutotuneState, variant: str, *, write: bool) -> 
 
 
 def _commands(state: AutotuneState) -> list[str]:
-    """What gives the same again, step by step."""
+    """Commands that reproduce the search and the comparison."""
     import shlex
 
     from gymlab.campaigns.autotune.search import RUN_OVERRIDES
@@ -202,8 +202,8 @@ def _commands(state: AutotuneState) -> list[str]:
         "--seed",
         state.seed,
     ]
-    asked = ["--budget", f"{state.seconds:g}s", *map(str, fixed), "--name", "again"]
-    again = ["gymlab", "autotune", state.reference, *state.overrides, *asked]
+    options = ["--budget", f"{state.seconds:g}s", *map(str, fixed), "--name", "again"]
+    again = ["gymlab", "autotune", state.reference, *state.overrides, *options]
     tuned = " ".join([base, *(state.chosen or ())])
     quiet = [word for text in RUN_OVERRIDES for word in ("--set", text)]
     compare = ["gymlab", "compare", base, tuned, "--seeds", seeds, "--budget", state.budget, *quiet]

@@ -59,9 +59,9 @@ def bench(
 
 
 def _in_turns(
-    words: list[str], work: PeerWork | None, python: Path | None, repeats: int, tell: Callable[[str], None]
+    words: list[str], work: PeerWork | None, python: Path | None, repeats: int, report: Callable[[str], None]
 ) -> dict[str, list[dict[str, float]]]:
-    """Each system once per turn, so that a slow minute of the machine is shared; the first turn does not count."""
+    """Measure each system once per turn, so that slow phases of the machine affect all; the first turn is a warm-up."""
     import tempfile
 
     from gymlab.campaigns.bench.measure import measure_training
@@ -71,7 +71,7 @@ def _in_turns(
     with tempfile.TemporaryDirectory() as cache:
         for turn in range(repeats + 1):
             for name, found in measured.items():
-                tell(f"turn {turn} of {repeats}: {name}" if turn else f"warming up: {name}")
+                report(f"turn {turn} of {repeats}: {name}" if turn else f"warming up: {name}")
                 if name == "gymlab":
                     result = measure_training(words, Path(cache))
                 else:

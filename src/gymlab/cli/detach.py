@@ -1,4 +1,4 @@
-"""A run in the background: started here, watched until it trains, and then left alone."""
+"""--detach: starts this command again as a background process and returns when its run trains."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from gymlab.process.child import Child
     from gymlab.runs.paths import RunPaths
 
-MARK = "--in-background"  # hidden option of the process that is started; its value counts the words put in for it
+MARK = "--in-background"  # hidden option of the background process; its value is the number of words inserted after it
 _POLL_SECONDS = 0.05
 
 
 def detach_new(root: Path, run_id: str | None, name: str, more: Sequence[str] = (), *, json: bool) -> None:
-    """A new run in the background. Its id is chosen here, so that we know where to look."""
+    """Start a new run in the background. Its id is chosen here, so that its folder is known."""
     from gymlab.core.errors import UserError
     from gymlab.runs.paths import new_run_id, run_paths
 
@@ -32,7 +32,7 @@ def detach_new(root: Path, run_id: str | None, name: str, more: Sequence[str] = 
 
 
 def detach_again(paths: RunPaths, which: str, run_id: str | None, more: Sequence[str], *, json: bool) -> None:
-    """Go on with a run in the background, or with a new one that forks off at an earlier checkpoint."""
+    """Resume a run in the background, or fork a new one from an earlier checkpoint."""
     from gymlab.runs.checkpoints import read_index
     from gymlab.runs.manifest import read_manifest
 
@@ -43,21 +43,21 @@ def detach_again(paths: RunPaths, which: str, run_id: str | None, more: Sequence
 
 
 def run_detached(paths: RunPaths, more: Sequence[str], *, json: bool) -> None:
-    """Start this command again as a process of its own, training in `paths`; returns when it trains.
+    """Start this command again as a process that trains in `paths`; returns when it trains.
 
-    `more` goes right behind the command's name. If the run does not start, its message and exit code become ours.
+    `more` is inserted after the command's name. If the run does not start, its output and exit code become ours.
     """
     from gymlab.runs.logs import console_log
     from gymlab.runs.paths import prepare_runs_folder
 
     prepare_runs_folder(paths.root.parent)
-    # A new run's folder does not exist yet: its output waits beside it, and moves in while the process writes.
+    # A new run's folder does not exist yet: the output goes to a file beside it, which is moved in later.
     waiting = None if paths.exists else paths.root.with_name(f".{paths.run_id}.console.log")
     output = waiting or console_log(paths)
     child, began = _start(output, more)
     try:
         started = _await(child, paths)
-    except BaseException:
+    except BaseException:  # also KeyboardInterrupt: no process may be left behind
         child.terminate()
         child.wait()
         if waiting is not None:
@@ -69,7 +69,7 @@ def run_detached(paths: RunPaths, more: Sequence[str], *, json: bool) -> None:
     if not started or code:
         _relay(output, began, code or 0)
     child.release()
-    _tell(paths, child.pid, json=json)
+    _print_started(paths, child.pid, json=json)
 
 
 def _start(output: Path, more: Sequence[str]) -> tuple[Child, int]:
@@ -87,7 +87,7 @@ def _start(output: Path, more: Sequence[str]) -> tuple[Child, int]:
 
 
 def _await(child: Child, paths: RunPaths) -> bool:
-    """Whether the run began; False when the process ended before."""
+    """Wait until the run has started; False if the process ended first."""
     from gymlab.runs.status import read_record
 
     while True:
@@ -102,25 +102,25 @@ def _await(child: Child, paths: RunPaths) -> bool:
 def _move(waiting: Path, target: Path) -> bool:
     try:
         os.rename(waiting, target)
-    except OSError:  # the run did not start, or Windows, where an open file stays where it is
+    except OSError:  # the run did not start, or Windows, which cannot rename an open file
         return False
     return True
 
 
 def _relay(output: Path, began: int, code: int) -> None:
-    """What the process said, and its exit code: it ended before it trained, or while we looked."""
+    """Print the output of a process that has ended, and exit with its code."""
     from gymlab.runs.logs import strip_escapes
 
     with output.open("rb") as file:
         file.seek(began)
-        said = strip_escapes(file.read().decode(errors="replace"))
+        text = strip_escapes(file.read().decode(errors="replace"))
     if output.name.startswith("."):
         output.unlink()
-    typer.echo(said, err=bool(code), nl=False)
+    typer.echo(text, err=bool(code), nl=False)
     raise typer.Exit(code)
 
 
-def _tell(paths: RunPaths, pid: int, *, json: bool) -> None:
+def _print_started(paths: RunPaths, pid: int, *, json: bool) -> None:
     if json:
         typer.echo(json_module.dumps({"run_id": paths.run_id, "run_dir": str(paths.root), "pid": pid}))
         return
@@ -130,7 +130,7 @@ def _tell(paths: RunPaths, pid: int, *, json: bool) -> None:
 
 
 def typed_command() -> tuple[str, ...]:
-    """The command line as the user gave it."""
+    """The command line as the user typed it."""
     argv = sys.argv
     if MARK not in argv:
         return tuple(argv)
@@ -139,7 +139,7 @@ def typed_command() -> tuple[str, ...]:
 
 
 def redact_output() -> None:
-    """For the background process, whose output becomes a file: all of it loses its secrets."""
+    """Redact secrets from all output of this process, because it becomes a file."""
     from gymlab.runs.redact import redact_output as redact
 
     redact(typed_command())

@@ -1,4 +1,4 @@
-"""doctor: is everything here that gymlab needs?"""
+"""`gymlab doctor`: checks versions, devices, extras, codecs and disk."""
 
 from __future__ import annotations
 

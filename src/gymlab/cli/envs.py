@@ -1,4 +1,4 @@
-"""`gymlab envs`: which environments there are, and whether one's own is right."""
+"""`gymlab envs`: lists environments, shows one, and checks a custom one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gymlab eval`: what policies are worth, with how sure that is; several checkpoints and runs side by side."""
+"""`gymlab eval`: scores of policies with confidence intervals, for several checkpoints and runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _seeds(seed: int | None, text: str | None) -> tuple[int, ...]:
         match = re.fullmatch(r"\s*(\d{1,15})(?:\.\.(\d{1,15}))?\s*", part)
         if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
             raise UserError(f"--seeds {text}: '{part.strip()}' is no seed and no range: write 0..4, or 1,5,9")
-        first, last = int(match[1]), int(match[2] or match[1])
+        first = int(match[1])
+        last = int(match[2] or match[1])
         if last - first >= _MOST_SEEDS or len(found) >= _MOST_SEEDS:
             raise UserError(f"--seeds {text}: more than {_MOST_SEEDS} seeds; more --episodes do as well")
         found += range(first, last + 1)
@@ -102,7 +103,7 @@ def _chosen(runs: Sequence[str], checkpoints: str | None) -> list[tuple[RunPaths
 
 @contextmanager
 def _progress(checkpoints: int, exam: EvaluationProtocol) -> Iterator[Callable[[str, int], Abandon]]:
-    """One line at the terminal that says how far it is, once there is something to wait for."""
+    """A status line on a terminal, from two seconds on."""
     began = shown = time.monotonic()
     total = checkpoints * len(exam.seeds)
     number = 0

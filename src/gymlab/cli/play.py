@@ -1,4 +1,4 @@
-"""`gymlab play`: watch a run's policy or random actions, or play with the keyboard."""
+"""`gymlab play`: shows a run's policy or random actions, or takes actions from the keyboard."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _open(policy: str, recipe: Recipe) -> Iterator[tuple[Any, PolicyPlayer | Non
 
 
 class _PolicySource(NamedTuple):
-    """Where a policy comes from."""
+    """A policy to play, with its title."""
 
     title: str
     load: Callable[[], dict[str, Any]]  # its tensors

@@ -1,4 +1,4 @@
-"""`gymlab pretrained`: small trained policies to watch at once, and how to pack one."""
+"""`gymlab pretrained`: lists the trained policies of the package, and packs a run as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gymlab runs`: what was trained, and what came of it."""
+"""`gymlab runs`: lists, shows, compares, plots, exports, tags and removes stored runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest N.")]
 
 _COLUMNS = ("id", "name", "seed", "status", "env_steps", "best_return", "solved", "tags", "created")
-_LEFT_OUT = ("name", "tags", "created")
-_WIDE = 130
+_WIDE_ONLY = ("name", "tags", "created")
+_WIDE_COLUMNS = 130
 _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed": "red", "failed": "red"}
 
 
@@ -213,7 +213,7 @@ def _select(run: str) -> RunPaths:
 
 
 def _read(runs: list[str], metrics: list[str] | None = None, axis: str = "vec_steps", points: int = 400) -> list[Facts]:
-    """Runs as they stand, with curves of these metrics, or of those worth showing."""
+    """Facts of each run once, with curves of `metrics`, by default of the headline metrics."""
     from gymlab.recipes.keys import read_settings
     from gymlab.reports.run_facts import read_facts
 
@@ -245,14 +245,14 @@ def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, 
 
 
 def _print_table(entries: list[dict[str, Any]]) -> None:
-    """By hand: Rich takes five seconds for ten thousand rows."""
+    """Formats the table itself: Rich takes five seconds for ten thousand rows."""
     import shutil
 
     from rich.cells import cell_len
 
-    # An id must be whole, to be copied: in a narrow terminal the columns it already tells give way.
-    wide = shutil.get_terminal_size().columns >= _WIDE
-    columns = [column for column in _COLUMNS if wide or column not in _LEFT_OUT]
+    # Ids are never cut, because they are copied: a narrow terminal omits columns that repeat parts of the id.
+    wide = shutil.get_terminal_size().columns >= _WIDE_COLUMNS
+    columns = [column for column in _COLUMNS if wide or column not in _WIDE_ONLY]
     rows = [[_printable(entry.get(column)) for column in columns] for entry in entries]
     heads = [column.replace("_", " ") for column in columns]
     widths = [max(map(cell_len, (head, *cells))) for head, cells in zip(heads, zip(*rows, strict=True), strict=True)]
@@ -270,7 +270,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
 
 
 def _printable(value: Any) -> str:
-    """A value as text a terminal cannot be tricked with: what a run says of itself may come from strangers."""
+    """A value as printable text: run files may come from others and must not send escape sequences."""
     if value is None:
         return "-"
     if isinstance(value, list):

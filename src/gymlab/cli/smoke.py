@@ -70,7 +70,7 @@ def smoke(
 
 
 def _watch(test: SmokeTest, console: Console, width: int) -> None:
-    """Print a line for each recipe that is over; on a terminal those under way are shown below."""
+    """Print a line per finished recipe; on a terminal a live table shows the running ones below."""
     from rich.live import Live
 
     console.print(_row("recipe", _COLUMNS, "seconds", width))

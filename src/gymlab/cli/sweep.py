@@ -12,6 +12,7 @@ from gymlab.cli.options import DrawSeed, JsonAtEnd, Quiet, RunBudget, Workers, o
 from gymlab.cli.startup import run_guard
 
 if TYPE_CHECKING:
+    from gymlab.campaigns.sweep.plan import SweepOptions
     from gymlab.campaigns.sweep.store import TrialStore
 
 
@@ -69,9 +70,7 @@ def start(
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
     with run_guard("before the sweep began"):
-        from gymlab.campaigns.sweep.plan import SweepOptions, make_plan, reuse_plan
-        from gymlab.campaigns.sweep.store import create_store
-        from gymlab.recipes.project_settings import runs_folder
+        from gymlab.campaigns.sweep.plan import SweepOptions
 
         options = SweepOptions(
             recipe,
@@ -91,10 +90,7 @@ def start(
             until_solved,
             stop_at_critical,
         )
-        plan, notes = make_plan(options, runs_folder())
-        for note in [] if quiet else notes:
-            typer.echo(note, err=True)
-        _run(create_store(runs_folder(), reuse_plan(plan, runs_folder())), workers, quiet=quiet, json=json)
+        _run(_create_store(options, quiet=quiet), workers, quiet=quiet, json=json)
 
 
 @app.command()
@@ -227,6 +223,18 @@ def plot(
     for key, value in found.items():
         typer.echo(f"  {key:<30} {value:.2f}")
     typer.echo(f"picture: {path}")
+
+
+def _create_store(options: SweepOptions, *, quiet: bool) -> TrialStore:
+    """The trial store of a new sweep, or of the interrupted one that has the same plan; prints the plan's notes."""
+    from gymlab.campaigns.sweep.plan import make_plan, reuse_plan
+    from gymlab.campaigns.sweep.store import create_store
+    from gymlab.recipes.project_settings import runs_folder
+
+    plan, notes = make_plan(options, runs_folder())
+    for note in [] if quiet else notes:
+        typer.echo(note, err=True)
+    return create_store(runs_folder(), reuse_plan(plan, runs_folder()))
 
 
 def _open_store(name: str, storage: str | None) -> TrialStore:

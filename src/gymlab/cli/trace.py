@@ -1,4 +1,4 @@
-"""`gymlab trace`: a recipe's network, layer by layer, on what its env really shows."""
+"""`gymlab trace`: layer shapes and statistics of a recipe's network on real observations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from gymlab.cli.options import Imports, Json, OverridesArgument, RecipeArgument, Sets, print_json
 
-_WARM_UP = 16  # steps before the look, so that what moves has moved
+_WARM_UP = 16  # steps before the observations are taken, away from the initial state
 
 
 def trace(
