@@ -1,4 +1,4 @@
-"""Wrappers, explained: a source of `gymlab explain`."""
+"""Explanations of wrappers: a source of `gymlab explain`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def names() -> list[str]:
 
 
 def explain(name: str) -> list[Explanation]:
-    """What a wrapper does, from its own words."""
+    """What a wrapper does, from its module's docstring and its arguments."""
     if name not in WRAPPERS:
         return []
     wrapper = load_wrapper(name)

@@ -16,7 +16,7 @@ from gymlab.core.types import Array, Tree, VecStep
 from gymlab.envs.transform import BaseTransform, is_reset, unmasked
 
 ENV = "env"
-"""The part that the env itself pays."""
+"""The part of the env's own reward."""
 
 
 def add_part(step: VecStep, name: str, amount: Array) -> VecStep:

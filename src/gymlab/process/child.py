@@ -19,11 +19,11 @@ from typing import IO, Any, Literal, Self
 
 from gymlab.process.environ import child_environ
 
-# Where a stream goes. `file` is a temporary file, read by `output_text` or `stderr_text`: unlike a pipe that nobody
-# reads, it never fills up. `stdout` (of stderr only) merges the two. An int is a file descriptor.
+# Where a stream goes. `file` is a temporary file, read by `output_text` or `stderr_text`: unlike an unread
+# pipe, it never blocks the child. `stdout` (of stderr only) merges the two. An int is a file descriptor.
 Stream = Literal["pipe", "null", "inherit", "file", "stdout"] | int
 # `ours`: signals of our terminal and process group reach the child too. `own`: only signals sent to it.
-# `detached`: the same, and on Windows without our console; for a child that outlives us.
+# `detached`: the same, and on Windows without our console; for a child that outlives us (see `release`).
 Session = Literal["ours", "own", "detached"]
 
 
@@ -85,15 +85,13 @@ class Child:
             where
         ]
 
-    # Its life.
-
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """The last one known: None until `poll`, `wait` or `end` have seen the process end; -N for signal N."""
+        """The exit code as of the last `poll`, `wait` or `end`: None while it ran; -N for signal N."""
         return self._process.returncode
 
     def poll(self) -> int | None:
@@ -107,7 +105,7 @@ class Child:
         return None
 
     def wait_peak_memory(self) -> float:
-        """Wait for its end; the most memory it held in MB, NaN where the system does not say."""
+        """Wait for its end; its peak resident memory in MB, NaN where the system does not report it."""
         if not hasattr(os, "wait4"):
             self._process.wait()
             return float("nan")
@@ -125,7 +123,7 @@ class Child:
         self._process.kill()
 
     def release(self) -> None:
-        """It outlives us: nobody waits for it, and Popen does not warn that it still runs."""
+        """Let it outlive us: it is not waited for, and Popen does not warn that it still runs."""
         self._process.returncode = 0
 
     def end(self, seconds: float = 0.0) -> int:
@@ -155,8 +153,6 @@ class Child:
     ) -> None:
         self.end()
 
-    # What is written to it (stdin="pipe").
-
     def send(self, line: str) -> bool:
         """Write a line to its stdin; False where it has ended or its stdin is closed."""
         assert self._process.stdin is not None
@@ -168,12 +164,10 @@ class Child:
         return True
 
     def close_stdin(self) -> None:
-        """Nothing more is sent: children that read lines end after the last."""
+        """Close its stdin: children that read lines exit after the last."""
         if self._process.stdin is not None:
             with suppress(OSError, ValueError):
                 self._process.stdin.close()
-
-    # What it writes.
 
     @property
     def stdout(self) -> IO[bytes]:

@@ -15,7 +15,7 @@ def encode(message: Any) -> str:
 
 
 def decode(line: str, *types: type[M]) -> M:
-    """The inverse of `encode`; ValueError for a message that is of none of these types."""
+    """The inverse of `encode`; ValueError for a message of another type."""
     values: dict[str, Any] = json.loads(line)
     name = values.pop("message", None)
     for kind in types:

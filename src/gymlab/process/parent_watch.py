@@ -1,7 +1,7 @@
-"""Parent watch: the child's side of `process.child`, which exits when its parent is gone, however that ended.
+"""Parent watch: the child's side of `process.child`, which exits when its parent has exited or was killed.
 
-The parent holds the other end of our stdin: it closes when the parent exits or is killed. So stdin is both the channel
-of its messages and the sign that it lives.
+The parent holds the other end of our stdin: it closes when the parent exits or is killed. So stdin both carries
+the parent's messages and shows that it is alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 
 
 def own_stdout() -> TextIO:
-    """The pipe to the parent as text; what is printed from then on goes to stderr."""
+    """The pipe to the parent as a text stream; redirects later prints to stderr."""
     line = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(line, "w")
@@ -24,7 +24,7 @@ def own_stdout() -> TextIO:
 class ParentPipe:
     """Lines from the parent on stdin, replies on stdout. Make it before anything can print.
 
-    What is printed from then on goes to stderr: it must not end up among the replies. Reads the descriptor itself,
+    Later prints are redirected to stderr, so that they do not mix with the replies. Reads the descriptor itself,
     because a thread that waits in `sys.stdin` aborts the interpreter at its exit.
     """
 
@@ -35,7 +35,7 @@ class ParentPipe:
         self._buffer = b""
 
     def send(self, line: str, payload: bytes = b"") -> None:
-        """Reply with a line, and with bytes behind it. Nothing happens where the parent is gone."""
+        """Write a line, followed by bytes. Does nothing where the parent has exited."""
         with self._sending:
             try:
                 self._replies.write(line.encode() + b"\n" + payload)
@@ -44,7 +44,7 @@ class ParentPipe:
                 return
 
     def read_line(self) -> str | None:
-        """The next line, waited for; None at the end of stdin."""
+        """Wait for the next line; None at the end of stdin."""
         while b"\n" not in self._buffer:
             more = os.read(0, 1 << 16)
             if not more:
@@ -54,7 +54,7 @@ class ParentPipe:
         return line.decode()
 
     def read_opening(self) -> str:
-        """The first line; exits where the parent is gone before it was sent."""
+        """Wait for the first line; exits where the parent exits before it was sent."""
         line = self.read_line()
         if line is None:
             os._exit(1)
@@ -67,8 +67,8 @@ class ParentPipe:
         at_end: Callable[[], None] | None = None,
         exit_code: int = 0,
     ) -> None:
-        """From now on a thread hands every line to `on_line`. At the end of stdin it calls `at_end` and exits at once,
-        whatever else is under way: nobody waits for it."""
+        """Start a thread that calls `on_line` with every line. At the end of stdin it calls `at_end` and exits the
+        process at once, without waiting for other threads."""
 
         def read() -> None:
             while (line := self.read_line()) is not None:
@@ -82,7 +82,7 @@ class ParentPipe:
 
 
 def exit_in_native_code() -> None:
-    """Exit with the parent even where C code hangs and keeps the interpreter to itself, which stops all threads.
+    """Exit with the parent even where C code hangs while it holds the GIL, which stops all threads.
 
     The kernel sends SIGIO, which ends a process by default, when the other end of stdin is closed or written to: for
     children that are sent no more lines.
@@ -97,5 +97,5 @@ def exit_in_native_code() -> None:
 def ignore_signals(*names: str) -> None:
     """Ignore signals that reach the whole process group, such as Ctrl-C: the parent decides when to stop."""
     for name in names:
-        if hasattr(signal, name):  # Windows has not all of them
+        if hasattr(signal, name):  # Windows lacks some
             signal.signal(getattr(signal, name), signal.SIG_IGN)

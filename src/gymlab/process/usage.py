@@ -1,4 +1,4 @@
-"""Memory and CPU time of this process and of those it started, from the proc file system; none where there is none."""
+"""Memory and CPU time of this process and its descendants, from /proc; empty on systems without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROC = Path("/proc")
 
 
 class Usage(NamedTuple):
-    """At one moment, by process."""
+    """A sample, by process id."""
 
     at: float
     memory: dict[int, int]  # bytes
@@ -20,13 +20,13 @@ class Usage(NamedTuple):
 
 
 def usage_now(root: Path = _PROC) -> Usage:
-    """What the processes use; empty where the system does not say."""
+    """Sample this process and its descendants; empty on systems without /proc."""
     memory: dict[int, int] = {}
     cpu: dict[int, float] = {}
-    for pid in _family(root):
-        with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
+    for pid in _process_tree(root):
+        with suppress(OSError, ValueError, IndexError):  # the process may have ended meanwhile
             pages = int((root / str(pid) / "statm").read_text().split()[1])
-            # The name before it may hold anything, brackets too.
+            # The name before may contain anything, brackets too.
             fields = (root / str(pid) / "stat").read_text().rpartition(")")[2].split()
             memory[pid] = pages * os.sysconf("SC_PAGE_SIZE")
             cpu[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -34,15 +34,15 @@ def usage_now(root: Path = _PROC) -> Usage:
 
 
 def usage_metrics(before: Usage, now: Usage) -> dict[str, float]:
-    """Memory held now, and busy cores since then."""
+    """Resident memory now, and mean busy cores since `before`."""
     if not now.memory:
         return {}
     spent = sum(seconds - before.cpu[pid] for pid, seconds in now.cpu.items() if pid in before.cpu)
     return {"sys/rss": float(sum(now.memory.values())), "sys/cpu": max(0.0, spent) / max(now.at - before.at, 1e-9)}
 
 
-def _family(root: Path) -> list[int]:
-    """This process and its descendants, as far as their main threads started them."""
+def _process_tree(root: Path) -> list[int]:
+    """This process and its descendants that were started by main threads."""
     found = []
     waiting = [os.getpid()]
     while waiting:

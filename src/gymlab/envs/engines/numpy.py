@@ -66,7 +66,7 @@ class NumpyEngine:
         """The first states of these envs' next episodes."""
         self._buffers.episode[rows] += 1
         seeds = [self._seeds.seed(row, int(self._buffers.episode[row])) for row in rows]
-        return np.stack([self._env.first(seeding.np_random(seed)[0]) for seed in seeds], axis=-1)
+        return np.stack([self._env.initial_state(seeding.np_random(seed)[0]) for seed in seeds], axis=-1)
 
 
 def find_numpy_twin(settings: EnvSettings) -> tuple[NumpyEnv, Spaces] | None:
@@ -89,7 +89,7 @@ def agree(twin: NumpyEnv, bare: BareEnv) -> bool:
     """Whether both give the same states bit for bit: how a library rounds a sine may depend on the machine."""
     random = np.random.default_rng(0)
     seeds = random.integers(2**31, size=8)  # as many states at once as the widest registers hold
-    states = np.stack([twin.first(seeding.np_random(int(seed))[0]) for seed in seeds], axis=-1)
+    states = np.stack([twin.initial_state(seeding.np_random(int(seed))[0]) for seed in seeds], axis=-1)
     actions = random.integers(bare.env.action_space.n, size=(_COMPARED_STEPS, len(seeds)))  # type: ignore[attr-defined]
     states_over_time = [states]
     for action in actions:

@@ -1,4 +1,4 @@
-"""Environments of our own, registered with Gymnasium when this package is imported."""
+"""Games: envs of our own and of optional packages, registered with Gymnasium when this package is imported."""
 
 from __future__ import annotations
 

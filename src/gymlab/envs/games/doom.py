@@ -1,4 +1,4 @@
-"""ViZDoom's scenarios (extra `vizdoom`) under the package's ids, and `doom`: their screens as policies like them."""
+"""ViZDoom's scenarios (extra `vizdoom`) under the package's ids, and the wrapper `doom`: preprocessed screens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gymlab.process.child import Child
 
 PACKAGE = "vizdoom.gymnasium_wrapper"
 _OURS = "gymlab.envs.games.doom:make_scenario"
-_LITTER = Path("_vizdoom")  # an empty folder that the engine leaves where it is started
+_LITTER = Path("_vizdoom")  # an empty folder that the engine leaves in the current folder
 _VARIABLE_SCALE = 100.0  # of health and ammunition
 Side = Annotated[Count, Field(ge=8, le=1024)]
 
@@ -53,8 +53,8 @@ def make_scenario(entry_point: str, **kwargs: Any) -> Scenario:
 
 
 class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The package's env, but that time running out is a truncation whose last picture can be seen, as the game's own
-    timer does not leave one; that it leaves no files where it is started; and that its engine ends when we do.
+    """The package's env with three changes: its time limit is a truncation with a last observation, which the game's
+    own timer lacks; it leaves no files in the current folder; and its engine exits with this process.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -86,7 +86,7 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, reward, terminated, bool(not terminated and 0 < self._tics <= played), info
 
     def render(self) -> Any:
-        """The screen. Where the game is over there is none any more: the last that was seen."""
+        """The screen; after the end of the game, which has none, the last one."""
         if self._picture is None or not self._game.is_episode_finished():
             self._picture = self.env.render()
         return self._picture
@@ -101,7 +101,7 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class DoomSettings(Settings):
-    """What is seen of the screen."""
+    """How the screen is preprocessed."""
 
     size: tuple[Side, Side] = (60, 80)
     """Rows and columns, by averaging areas."""
@@ -123,28 +123,28 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         settings = parse_settings(self.Settings, "doom", options)
         RecordConstructorArgs.__init__(self, **settings.model_dump())
         gymnasium.Wrapper.__init__(self, env)
-        inside = env.observation_space
-        if not isinstance(inside, spaces.Dict) or "screen" not in inside.spaces:
+        inner = env.observation_space
+        if not isinstance(inner, spaces.Dict) or "screen" not in inner.spaces:
             raise UserError(f"wrapper 'doom' needs a scenario of ViZDoom such as VizdoomBasic-v1, got {env}")
         self._settings = settings
-        self._channels = 1 if settings.grayscale else inside["screen"].shape[2]  # type: ignore[index]
+        self._channels = 1 if settings.grayscale else inner["screen"].shape[2]  # type: ignore[index]
         shape = (*settings.size, settings.stack * self._channels)
         self._stack = np.zeros(shape, np.uint8)
         shown: dict[str, spaces.Space[Any]] = {"screen": spaces.Box(0, 255, shape, np.uint8)}
-        if "gamevariables" in inside.spaces:
-            shown["variables"] = spaces.Box(-np.inf, np.inf, inside["gamevariables"].shape, np.float32)
+        if "gamevariables" in inner.spaces:
+            shown["variables"] = spaces.Box(-np.inf, np.inf, inner["gamevariables"].shape, np.float32)
         self.observation_space = spaces.Dict(shown) if len(shown) > 1 else shown["screen"]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
         self._stack = np.zeros_like(self._stack)
-        return self._seen(obs), info
+        return self._observe(obs), info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._seen(obs), reward, terminated, truncated, info
+        return self._observe(obs), reward, terminated, truncated, info
 
-    def _seen(self, obs: dict[str, Any]) -> Any:
+    def _observe(self, obs: dict[str, Any]) -> Any:
         screen = obs["screen"]
         size = self._settings.size
         if self._channels == 1:

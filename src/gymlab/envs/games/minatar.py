@@ -1,6 +1,6 @@
-"""MinAtar's five games (extra `minatar`) as `MinAtar/Breakout-v1` and so on: boards of 10 x 10 cells.
+"""MinAtar's five games (extra `minatar`) such as `MinAtar/Breakout-v1`: boards of 10 x 10 cells.
 
-The package's own Gymnasium class is not used: its sticky actions reach over from one episode into the next.
+The package's own Gymnasium class is not used: its sticky actions carry over from one episode into the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of an env's physics can be changed between episodes, and what follows from a change."""
+"""Physics parameters of an env object that can be changed between episodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_parameters(env: Any, names: list[str]) -> None:
 
 
 def set_parameters(env: Any, values: dict[str, float]) -> None:
-    """Change them, and what the env derived from them when it was made. They count from the next reset on."""
+    """Set parameters and what the env derived from them when it was made. They apply from the next reset on."""
     for name, value in values.items():
         setattr(env, name, value)
     if hasattr(env, "polemass_length"):  # CartPole

@@ -1,4 +1,4 @@
-"""Games of stable-retro (extra `retro`) as `Retro/Airstriker-Genesis-v0` and so on.
+"""Games of stable-retro (extra `retro`) such as `Retro/Airstriker-Genesis-v0`.
 
 Its emulators allow one per process, so each env has a process of its own: any number can be made and closed anywhere.
 """
@@ -40,7 +40,7 @@ def register(name: str = PREFIX + _SHIPPED) -> None:
 
 
 def known(name: str) -> bool:
-    """Whether the package has this game; its ROM may be missing."""
+    """Whether the package knows this game; its ROM may be missing."""
     found = importlib.util.find_spec("stable_retro")
     folders = [Path(folder, "data") for folder in (found.submodule_search_locations or [])] if found else []
     game = name.removeprefix(PREFIX)
@@ -101,9 +101,9 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         masks = []
-        throws = self.np_random.random(self._skip) if self._sticky else np.ones(self._skip)
-        for throw in throws:
-            if throw >= self._sticky:
+        draws = self.np_random.random(self._skip) if self._sticky else np.ones(self._skip)
+        for draw in draws:
+            if draw >= self._sticky:
                 self._last = self._masks[action]
             masks.append(self._last)
         reply, screen = self._emulator.request({"masks": masks})
@@ -127,7 +127,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
         return [int(name in pressed) for name in self._buttons]
 
     def _show(self, screen: bytes) -> None:
-        """A new array each time: the last observation stays what it was."""
+        """A new array each time: earlier observations must not change."""
         self._screen = np.frombuffer(screen, np.uint8).reshape(self._screen.shape)
 
 

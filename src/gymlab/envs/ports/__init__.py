@@ -1,1 +1,1 @@
-"""Environments compiled with JAX, step for step equal to their Gymnasium originals."""
+"""Ports: envs compiled with JAX (and NumPy versions for evaluation), step for step equal to Gymnasium's."""

@@ -1,6 +1,6 @@
 """CartPole in NumPy, many at a time: bit for bit what gymnasium.envs.classic_control.cartpole computes one at a time.
 
-The same operations in the same order on the same float64 numbers. Only the envs' Python calls are saved.
+The same operations in the same order on the same float64 numbers. Only the overhead of the envs' Python calls is saved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CartPoleNumpy:
 
     sutton_barto_reward: bool = False
 
-    def first(self, random: np.random.Generator) -> Array:
+    def initial_state(self, random: np.random.Generator) -> Array:
         return random.uniform(low=-0.05, high=0.05, size=(4,))
 
     def step(self, state: Array, action: Array) -> tuple[Array, Array, Array]:

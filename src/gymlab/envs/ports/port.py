@@ -1,4 +1,4 @@
-"""What a compiled environment is: batched pure functions over a state of its own making, without limits or resets."""
+"""Protocols of ports: batched pure functions over an env state, without time limit or autoreset."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class JaxEnv(Protocol):
         """The next state, the reward (N,) and whether the MDP ended (N,)."""
 
     def observe(self, state: Tree) -> Tree:
-        """What the agent sees of each state."""
+        """The observation of each state."""
 
     def action_mask(self, state: Tree) -> Array | None:
         """Which actions are legal, (N, A) bool; None where the env gives no masks."""
 
 
 class NumpyEnv(Protocol):
-    """A NumPy twin of an env without chance after its reset: equal to it bit for bit, on the state of many at once.
+    """A NumPy port of an env that is deterministic after its reset: equal to it bit for bit, vectorised over envs.
 
     Arrays of a state have the env as their last axis.
     """
 
-    def first(self, random: np.random.Generator) -> Array:
+    def initial_state(self, random: np.random.Generator) -> Array:
         """The first state of one episode, drawn as the env draws it."""
 
     def step(self, state: Array, action: Array) -> tuple[Array, Array, Array]:
         """The next states, the rewards (N,) and whether the MDP ended (N,)."""
 
     def observe(self, state: Array) -> Array:
-        """What the agents see, (N, ...), before it is rounded to the type of the env's space."""
+        """The observations, (N, ...), before they are rounded to the dtype of the env's space."""
 
     def state_of(self, env: Any) -> Array:
-        """The state that an env of Gymnasium holds, to compare with."""
+        """The state of a Gymnasium env, to compare with."""

@@ -17,12 +17,12 @@ _TOY = "gymnasium.envs.toy_text"
 
 
 class Port(NamedTuple):
-    """A ported env: whose behaviour it mirrors, what builds it, and the kwargs it takes with their types."""
+    """A ported env: the Gymnasium env it mirrors, its builder, and its kwargs with their types."""
 
-    entry_point: str  # an id registered anew with another one is not ours to imitate
+    entry_point: str  # an id registered with another one has no port
     builder: str
     kwargs: dict[str, type | tuple[type, ...]]
-    rows: str = ""  # what builds its NumPy twin
+    numpy_builder: str = ""  # of its NumPy port
 
 
 _CARTPOLE = Port(
@@ -75,7 +75,7 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
 
     The time limit is `max_episode_steps`, else the registered one, else 1000.
     """
-    found = _fitting(env_id, kwargs)
+    found = _match(env_id, kwargs)
     if isinstance(found, str):
         return found
     port, kwargs, registered = found
@@ -83,14 +83,14 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
 
 
 def find_numpy_port(env_id: str, kwargs: dict[str, Any]) -> NumpyEnv | None:
-    """The NumPy twin of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
-    found = _fitting(env_id, kwargs)
-    if isinstance(found, str) or not found[0].rows:
+    """The NumPy port of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
+    found = _match(env_id, kwargs)
+    if isinstance(found, str) or not found[0].numpy_builder:
         return None
-    return _load(found[0].rows)(**found[1])
+    return _load(found[0].numpy_builder)(**found[1])
 
 
-def _fitting(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any], int | None] | str:
+def _match(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any], int | None] | str:
     """A port, all kwargs for it and the registered time limit; or why there is none."""
     if env_id not in PORTS:
         return f"{env_id} has no compiled port"

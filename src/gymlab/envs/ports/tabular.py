@@ -58,7 +58,7 @@ class Tabular:
 
 
 def from_gymnasium(env_id: str, kwargs: dict[str, Any], max_episode_steps: int) -> Tabular | str:
-    """The port of a registered env with a table `P`, or why its table does not tell all."""
+    """The port of a registered env with a table `P`, or why its table is not complete."""
     import gymnasium
 
     if kwargs.get("fickle_passenger"):
@@ -67,7 +67,7 @@ def from_gymnasium(env_id: str, kwargs: dict[str, Any], max_episode_steps: int) 
         return f"{env_id} with map_name=None draws a new map for every env"
     try:
         env: Any = gymnasium.make(env_id, disable_env_checker=True, **kwargs)
-    except Exception as error:  # whatever the env thinks of its kwargs, the host engine tells the user
+    except Exception as error:  # any error of the env: the host engine reports it to the user
         return f"{env_id} cannot be made with these kwargs: {type(error).__name__}: {error}"
     return _read_tables(env.unwrapped, max_episode_steps)
 

@@ -52,8 +52,8 @@ class ActionNoise(BaseTransform):
             return state, xp.clip(noisy, space.low, space.high).astype(action.dtype)
         n = len(action)
         # The largest of as many uniform numbers belongs to each legal action with the same probability.
-        lots = uniform(key, 1, action, (n, int(space.n)))
-        drawn = xp.argmax(xp.where(state, lots, -1.0) if self._spaces.masked else lots, axis=-1) + int(space.start)
+        draws = uniform(key, 1, action, (n, int(space.n)))
+        drawn = xp.argmax(xp.where(state, draws, -1.0) if self._spaces.masked else draws, axis=-1) + int(space.start)
         replaced = uniform(key, 0, action, (n,)) < self.amount
         return state, xp.where(replaced, drawn, action).astype(action.dtype)
 

@@ -12,7 +12,7 @@ from gymlab.core.rng import stream_id
 
 
 class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Throws dice of its own, from the episode's seed: an episode is still a function of its seed and its actions.
+    """Draws from its own generator, seeded by the episode, so an episode is still a function of its seed and actions.
 
     An action that an action mask forbids by now is not repeated.
     """
@@ -25,18 +25,18 @@ class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         self._probability = probability
         self._last: Any = None
         self._mask: Any = None
-        self._dice = np.random.default_rng(0)
+        self._rng = np.random.default_rng(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self._last = None
         if seed is not None:  # the env's own generator need not be seeded anew by it
-            self._dice = np.random.default_rng([seed, stream_id("sticky_actions")])
+            self._rng = np.random.default_rng([seed, stream_id("sticky_actions")])
         obs, info = self.env.reset(seed=seed, options=options)
         self._mask = info.get("action_mask")
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        sticks = self._last is not None and self._dice.random() < self._probability
+        sticks = self._last is not None and self._rng.random() < self._probability
         if sticks and (self._mask is None or self._mask[self._last]):
             action = self._last
         self._last = action

@@ -1,1 +1,1 @@
-"""Atari 2600 games over ale-py: one way of playing them, seen as pictures or as the objects in their memory."""
+"""Atari 2600 games over ale-py: one emulation loop, observed as images or as the objects in their memory."""

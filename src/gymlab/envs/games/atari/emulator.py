@@ -1,4 +1,4 @@
-"""Playing an ALE game by decisions: frame skip, sticky actions, no-ops at the start, lives, a limit.
+"""Emulation of an ALE game by decisions: frame skip, sticky actions, no-ops at the start, lives, time limit.
 
 The native vector path (`engines/ale.py`) follows the same rules, so both give the same frames.
 """
@@ -22,7 +22,7 @@ _GYMNASIUMS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # around every env
 
 
 class EmulatorSettings(Settings):
-    """What one decision and one episode are. Every value, defaults included, is in the manifest."""
+    """What one decision and one episode are. Every value, also a default, is in the manifest."""
 
     frameskip: Annotated[Count, Field(ge=1, le=100)] | None = None
     """AtariDecision for which an action is held; default: the env's own, or 4 where that is 1."""
@@ -37,7 +37,7 @@ class EmulatorSettings(Settings):
 
 
 class AtariDecision(NamedTuple):
-    """What one decision led to."""
+    """The result of one decision."""
 
     reward: float
     terminated: bool
@@ -60,10 +60,10 @@ def noop_count(seed: int, noop_max: int) -> int:
 
 
 class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Drives the emulator below an ALE env, past that env's own step: subclasses add what is seen.
+    """Steps the emulator of an ALE env directly, in place of that env's own step; subclasses add the observation.
 
-    Sticky actions are thrown here, from the episode's seed: ALE's own dice can only be seeded by loading the game anew,
-    which takes as long as hundreds of decisions.
+    Sticky actions are drawn here, from the episode's seed: ALE's own generator can only be seeded by loading the game
+    anew, which takes as long as hundreds of decisions.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], settings: EmulatorSettings) -> None:
@@ -74,7 +74,7 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         layer: Any = env
         while isinstance(layer, gymnasium.Wrapper):
             if not isinstance(layer, _GYMNASIUMS):
-                problem = f"{type(layer).__name__} inside it would not be heard of"
+                problem = f"{type(layer).__name__} inside it would not be called"
                 raise UserError(f"this wrapper plays the game itself, and {problem}: put it first")
             layer = layer.env
         self.ale: Any = inner.ale
@@ -83,22 +83,22 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         self.frameskip = skip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
         sticky = settings.repeat_action_probability
         self.sticky = float(self.ale.getFloat("repeat_action_probability") if sticky is None else sticky)
-        # Both are ours to do; they take effect when the first reset loads the game.
+        # This class does both; the settings take effect when the first reset loads the game.
         self.ale.setFloat("repeat_action_probability", 0.0)
         self.ale.setInt("max_num_frames_per_episode", 0)
         self.actions = list(inner._action_set)
         self.settings = settings
-        self._in_parts = settings.episodic_life  # whether training is told where a part of the game is over
+        self._reports_part_over = settings.episodic_life  # whether infos report that a part of the game is over
         self._fires = settings.fire_reset and self._fire is not None
         # The time limit inside counts calls of a step that is never called.
         limited = env.has_wrapper_attr("_max_episode_steps")
         self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
-        self._start: Any = None  # the machine as it is after its reset: put back much faster than it is reached
+        self._start: Any = None  # the emulator state after a reset: restoring it is much faster than a reset
         self._seed = 0
         self._elapsed = 0
         self._lives = 0
         self._last: Any = self.actions[0]
-        self._dice = np.random.default_rng(0)
+        self._rng = np.random.default_rng(0)
         record = settings.model_dump() | {
             "frameskip": self.frameskip,
             "repeat_action_probability": round(self.sticky, 6),
@@ -108,13 +108,13 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     def begin(self, seed: int | None) -> dict[str, Any]:
         """Start the episode of a seed; without one, the episode after the last."""
-        self._seed = int(self._dice.integers(2**31)) if seed is None else seed
+        self._seed = int(self._rng.integers(2**31)) if seed is None else seed
         if self._start is None:
             self.env.reset(seed=self._seed)
             self._start = self.ale.cloneSystemState()
         else:
             self.ale.restoreSystemState(self._start)
-        self._dice = np.random.default_rng(self._seed)
+        self._rng = np.random.default_rng(self._seed)
         self._last = self.actions[0]
         if self._fires:
             self.ale.act(self._fire)
@@ -122,16 +122,17 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             self.ale.act(self.actions[0])
             if self.ale.game_over(with_truncation=False):
                 self.ale.reset_game()
-        self._elapsed, self._lives = 0, self.ale.lives()
+        self._elapsed = 0
+        self._lives = self.ale.lives()
         return self._info(part_over=False)
 
     def play(self, action: Any) -> AtariDecision:
         """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
         reward = 0.0
         over = False
-        throws = self._dice.random(self.frameskip) if self.sticky else None
+        draws = self._rng.random(self.frameskip) if self.sticky else None
         for frame in range(self.frameskip):
-            if throws is None or throws[frame] >= self.sticky:
+            if draws is None or draws[frame] >= self.sticky:
                 self._last = action
             reward += self.ale.act(self._last)
             over = self.ale.game_over(with_truncation=False)
@@ -153,6 +154,6 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     def _info(self, part_over: bool) -> dict[str, Any]:
         info: dict[str, Any] = {"lives": self._lives}
-        if self._in_parts:
+        if self._reports_part_over:
             info["part_over"] = part_over
         return info

@@ -1,6 +1,6 @@
 """`objects`: Pong and Breakout as positions, velocities and visibility, read from the console's memory.
 
-Nothing is drawn and nothing is searched for: an object that is not there has position 0 and says so.
+Nothing is rendered and no images are searched: an absent object has position 0 and visibility 0.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Wheel(NamedTuple):
 
 
 class GameMemory(NamedTuple):
-    """What is known of a game's memory and controls."""
+    """A game's objects in memory, and its controls."""
 
     objects: tuple[TrackedObject, ...]  # what the player moves is the first, the ball the last
-    wheel: Wheel | None  # None: not told
+    wheel: Wheel | None  # None: unknown
     walls: tuple[float, float] | None  # rows between which the ball's way is straight; None: other things bend it too
     actions: tuple[str, ...]  # ALE's names, one per action of ours
     labels: tuple[str, ...]
@@ -97,7 +97,7 @@ def _pong_ball(ram: Any) -> Point:
 
 
 class ObjectSettings(EmulatorSettings):
-    """What `objects` can be told."""
+    """The arguments of `objects`."""
 
     episodic_point: bool = False
     """As `episodic_life`, for a point of either side: who wins it counts then, not how soon the next begins."""
@@ -120,7 +120,7 @@ class AtariObjects(AtariWrapper):
     def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
         settings = parse_settings(self.Settings, "objects", options)
         super().__init__(env, settings)
-        self._in_parts = settings.episodic_life or settings.episodic_point
+        self._reports_part_over = settings.episodic_life or settings.episodic_point
         game = getattr(env.unwrapped, "_game", "")
         if game not in GAMES:
             raise UserError(f"wrapper 'objects' does not know the memory of '{game}': {suggestion(game, GAMES)}")
@@ -149,7 +149,8 @@ class AtariObjects(AtariWrapper):
         missing = self.game.fires_when_missing
         serves = missing and self._now[[seen.name for seen in self.game.objects].index(missing)] is None
         done = self.play(self._fire if serves else self._choices[action])
-        self._before, self._now = self._now, self.positions()
+        self._before = self._now
+        self._now = self.positions()
         lost = done.life_lost and self.settings.episodic_life
         scored = done.reward and self.settings.episodic_point
         info = self._info(part_over=bool(lost or scored))

@@ -1,4 +1,4 @@
-"""`atari`: the pictures of a game as policies like them: pooled over two frames, grey, small, stacked.
+"""`atari`: the images of a game, preprocessed: max-pooled over two frames, greyscale, resized, stacked.
 
 Written for any env process; the `ale` engine does the same natively, within one grey level of 255.
 """
@@ -22,7 +22,7 @@ Side = Annotated[Count, Field(ge=8, le=1024)]
 
 
 class PictureSettings(EmulatorSettings):
-    """The one definition of Atari preprocessing, whoever carries it out."""
+    """Atari preprocessing, for this wrapper and for the `ale` engine."""
 
     max_pool: bool = True
     """Brightest pixel of the last two frames: sprites that are drawn every other frame do not flicker."""
@@ -54,7 +54,7 @@ class AtariPictures(AtariWrapper):
 
     @classmethod
     def extra_transforms(cls, options: dict[str, Any]) -> tuple[Any, ...]:
-        """What acts on whole VecSteps: learning's own reward."""
+        """The transform that clips the training reward."""
         from gymlab.envs.wrappers.clip_reward import ClipReward
 
         return (ClipReward(to="sign"),) if parse_settings(PictureSettings, "atari", options).clip_reward else ()
@@ -82,7 +82,7 @@ class AtariPictures(AtariWrapper):
         (self.ale.getScreenGrayscale if self._channels == 1 else self.ale.getScreenRGB)(out)
 
     def _show(self) -> None:
-        """The newest picture behind the others; earlier observations stay as they are."""
+        """Append the newest image to the stack; earlier observations do not change."""
         if self.settings.max_pool:
             # In place: where a game ends within a decision, its last picture is pooled once more, as natively.
             np.maximum(self._raw[0], self._raw[1], out=self._raw[0])
@@ -92,12 +92,13 @@ class AtariPictures(AtariWrapper):
 
 
 def shrink(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Each new pixel is the mean of the area it covers, rounded."""
+    """Area interpolation: each new pixel is the rounded mean of the area it covers."""
     if picture.shape[:2] == size:
         return picture.copy()
     wide = picture.reshape(*picture.shape[:2], -1)
-    rows, columns = _shares(picture.shape[0], size[0]), _shares(picture.shape[1], size[1])
-    # Few shifted sums instead of a matrix product: no threads of a maths library wake up for it.
+    rows = _shares(picture.shape[0], size[0])
+    columns = _shares(picture.shape[1], size[1])
+    # Few shifted sums instead of a matrix product, which would use the threads of a BLAS library.
     low = sum(wide[index] * share[:, None, None] for index, share in rows)
     small = sum(low[:, index] * share[:, None] for index, share in columns)
     return np.rint(small).astype(np.uint8).reshape(*size, *picture.shape[2:])
