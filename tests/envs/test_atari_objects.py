@@ -383,9 +383,7 @@ def test_what_cannot_be_done_is_the_users_mistake() -> None:
 
 @pytest.mark.parametrize("inside", [{"frame_skip": 2}, {"sticky_actions": 0.1}, "atari"])
 def test_what_it_would_play_past_is_refused(inside: object) -> None:
-    with pytest.raises(
-        UserError, match=r"plays the game itself, and \w+ inside it would not be called: put it first"
-    ):
+    with pytest.raises(UserError, match=r"plays the game itself, and \w+ inside it would not be called: put it first"):
         make_env(EnvSettings(id="ALE/Pong-v5", wrappers=(inside, "objects")))
     make_env(EnvSettings(id="ALE/Pong-v5", wrappers=("objects", {"frame_skip": 2})))
 
