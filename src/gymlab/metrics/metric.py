@@ -32,7 +32,7 @@ class Metric:
     healthy: str = ""  # what it looks like when all is well, and when it is not
     settings: tuple[str, ...] = ()  # the recipe settings that move it, the strongest first
     highlight: str = ""  # a colour of its own in tables
-    fold: Fold = "mean"  # what a row that stands for several updates holds, of those that measured it
+    fold: Fold = "mean"  # how the values of several updates are combined in one row
     sparse: bool = False  # measured only in some updates, together with the histograms
     histogram: bool = False  # bins and counts, not a number
 

@@ -1,4 +1,4 @@
-"""What differs between operating systems: file locks, durable folders, process identity. The only file that does."""
+"""Operating system differences, all in this file: file locks, fsync of folders, process identity, cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _flock(fd: int, *, exclusive: bool) -> bool:
-        del exclusive  # Windows has no shared kind here; a probe lets go at once
+        del exclusive  # no shared lock on Windows; a probe releases it at once
         os.lseek(fd, _LOCK_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -33,7 +33,7 @@ if sys.platform == "win32":
             time.sleep(0.005)
 
     def unlock(fd: int) -> None:
-        """Let go of a lock."""
+        """Release a lock."""
         os.lseek(fd, _LOCK_BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
@@ -51,21 +51,21 @@ else:
         fcntl.flock(fd, fcntl.LOCK_EX)
 
     def unlock(fd: int) -> None:
-        """Let go of a lock."""
+        """Release a lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def try_lock(fd: int) -> bool:
-    """Take the exclusive lock of an open file, or say at once that another holds it.
+    """Take the exclusive lock of an open file; False if another process holds it.
 
-    The kernel lets go of it when the process dies, however it dies: there are no stale locks to break.
+    The kernel releases it when the process ends, also when killed: there are no stale locks.
     """
     return _flock(fd, exclusive=True)
 
 
 def wait_lock(fd: int) -> None:
     """Take the exclusive lock, waiting as long as it takes."""
-    with yield_lock():  # who holds it may be another thread, which needs its turn to let go
+    with yield_lock():  # the holder may be another thread, which needs the lock to release it
         _flock_wait(fd)
 
 
@@ -98,7 +98,7 @@ def _flag(name: str) -> int:
 
 
 def fsync_folder(path: Path) -> None:
-    """Make the names in a folder durable. Windows cannot and does it by itself."""
+    """Fsync a folder, which makes renames in it durable; Windows does so by itself."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY | _flag("O_DIRECTORY") | _flag("O_CLOEXEC"))
@@ -109,7 +109,7 @@ def fsync_folder(path: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Rename over `target`. Windows refuses while somebody reads it, so it is tried for a while there."""
+    """Rename over `target`. Windows refuses while it is open elsewhere, so it is retried there."""
     for _ in range(50 if sys.platform == "win32" else 0):
         with contextlib.suppress(PermissionError):
             os.replace(source, target)
@@ -119,12 +119,12 @@ def replace(source: Path, target: Path) -> None:
 
 
 def host_name() -> str:
-    """The name of this machine, for people."""
+    """The host name of this machine."""
     return socket.gethostname()
 
 
 def process_start(pid: int) -> str | None:
-    """When a process began, in ticks since boot: with the pid it names one process for good. None where unknown."""
+    """The start time of a process, in ticks since boot: with the pid it identifies a process. None if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -133,7 +133,7 @@ def process_start(pid: int) -> str | None:
 
 
 def signal_process(pid: int, start: str, number: int) -> bool:
-    """Signal the process that began at `start`; False where there is none, or where that cannot be known."""
+    """Signal the process with this start time; False if there is none, or if that cannot be checked."""
     if sys.platform == "win32":
         return False
     if not hasattr(os, "pidfd_open"):
@@ -144,7 +144,7 @@ def signal_process(pid: int, start: str, number: int) -> bool:
             return True
         return False
     try:
-        handle = os.pidfd_open(pid)  # from here on the pid cannot become another process unnoticed
+        handle = os.pidfd_open(pid)  # from here on a reused pid is not signalled
     except OSError:
         return False
     try:
@@ -162,7 +162,7 @@ def signal_process(pid: int, start: str, number: int) -> bool:
 def usable_cores() -> int:
     """Cores this process may run on: containers and taskset allow fewer than the machine has.
 
-    Asked once: JAX has as many threads for good, also in a process that is pinned to one of them later.
+    Cached: JAX creates its threads once, also in a process that is pinned to fewer cores later.
     """
     if sys.platform != "linux":
         return os.cpu_count() or 1
@@ -170,7 +170,7 @@ def usable_cores() -> int:
 
 
 def cpu_model() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's model name, as the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")

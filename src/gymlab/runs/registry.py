@@ -1,4 +1,4 @@
-"""`registry.json`: one line per run, newest first. A cache for people and tools: the run folders are the truth."""
+"""The run registry: `registry.json`, one line per run, newest first. A cache of what the run folders hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def summarize(paths: RunPaths) -> Entry:
-    """What the registry holds about a run, read from its folder."""
+    """The registry entry of a run, read from its folder."""
     manifest = read_record(paths.manifest)
     status = read_status(paths)
     summary, clock = (part if isinstance(part, dict) else {} for part in (status.get("summary"), status.get("clock")))
@@ -46,7 +46,7 @@ def summarize(paths: RunPaths) -> Entry:
 
 
 def read_tags(paths: RunPaths) -> list[str]:
-    """The run's tags, from its folder: those it was started with until somebody changes them."""
+    """The run's tags: as last changed, else those it was started with."""
     tags = read_record(paths.tags).get("tags")
     if tags is None:
         tags = read_record(paths.manifest).get("tags")
@@ -54,25 +54,25 @@ def read_tags(paths: RunPaths) -> list[str]:
 
 
 def read_note(paths: RunPaths, manifest: Mapping[str, Any]) -> str | None:
-    """What was noted about the run: since then, or when it was started."""
+    """The run's note: as last changed, else the one it was started with."""
     note = read_record(paths.tags).get("note", manifest.get("note"))
     return str(note) if note else None
 
 
 class Registry:
-    """All runs of a folder. Writers queue on a lock and replace the file whole; readers need no lock."""
+    """All runs of a folder. Writers take a lock and replace the file atomically; readers need no lock."""
 
     def __init__(self, runs_root: Path) -> None:
         self.root = runs_root
         self.path = runs_root / REGISTRY
-        self.notes: list[str] = []  # what had to be repaired
+        self.notes: list[str] = []  # about repairs
 
     def entries(self) -> list[Entry]:
-        """The file as it stands, newest first; rebuilt from the folders where it is damaged."""
+        """The stored entries, newest first; rebuilt from the folders if the file is damaged."""
         return self._read()[0]
 
     def _read(self) -> tuple[list[Entry], dict[int, str]]:
-        """The entries, and the lines in which they are written, by the entry's identity."""
+        """The entries, and their text lines by the entry's `id()`."""
         try:
             raw = files.read_bytes(self.path, files.MAX_JSON_BYTES)
             entries = _parse(raw)
@@ -84,27 +84,27 @@ class Registry:
             return self._scan([]), {}
 
     def runs(self) -> list[Entry]:
-        """What there is in truth: registered or not, folders gone left out, `running` only while the owner lives."""
+        """The runs whose folders exist, registered or not, with the status of running ones checked."""
         known = self.entries()
         present = self._folders()
-        live = [self._truth(entry) for entry in known if entry["id"] in present]
+        live = [self._checked(entry) for entry in known if entry["id"] in present]
         unregistered = [RunPaths(self.root / run_id) for run_id in present - {entry["id"] for entry in known}]
         found = [summarize(paths) for paths in unregistered if paths.exists]
         return _newest_first([*found, *live]) if found else live
 
-    def _truth(self, entry: Entry) -> Entry:
+    def _checked(self, entry: Entry) -> Entry:
         return summarize(RunPaths(self.root / entry["id"])) if entry.get("status") == "running" else entry
 
     def register(self, summary: Mapping[str, Any]) -> None:
-        """Put a run on top, or replace what is known of it where it stands."""
+        """Add a run's entry at the top, or replace it in place."""
         self._change(lambda entries: _put(entries, dict(summary)))
 
     def refresh(self, paths: RunPaths) -> None:
-        """Register a run as its folder describes it now."""
+        """Update a run's entry from its folder."""
         self.register(summarize(paths))
 
     def update(self, run_id: str, **fields: Any) -> None:
-        """Change some fields of a run's entry; RunError where there is no such run."""
+        """Change some fields of a run's entry; RunError if there is no such run."""
 
         def change(entries: list[Entry]) -> list[Entry]:
             known = next((entry for entry in entries if entry["id"] == run_id), None)
@@ -117,11 +117,11 @@ class Registry:
         self._change(change)
 
     def remove(self, run_id: str) -> None:
-        """Forget a run; its folder is not touched."""
+        """Remove a run's entry; its folder is not touched."""
         self._change(lambda entries: [entry for entry in entries if entry["id"] != run_id])
 
     def set_tags(self, paths: RunPaths, change: Callable[[list[str]], list[str]]) -> list[str]:
-        """Change a run's tags, in its folder (so that they survive a rebuild) and here."""
+        """Change a run's tags, in its folder (so that they survive a rebuild) and in its entry."""
 
         def both(entries: list[Entry]) -> list[Entry]:
             tags = change(read_tags(paths))
@@ -132,7 +132,7 @@ class Registry:
         return read_tags(paths)
 
     def set_note(self, paths: RunPaths, note: str) -> None:
-        """Change what is noted about a run, in its folder and here."""
+        """Change a run's note, in its folder and in its entry."""
 
         def both(entries: list[Entry]) -> list[Entry]:
             files.write_json(paths.tags, {"tags": read_tags(paths), "note": note})
@@ -162,7 +162,7 @@ class Registry:
         prepare_runs_folder(self.root)
         with waiting_lock(self.root / REGISTRY_LOCK):
             entries, written = self._read()
-            # Not fsynced: a power cut may undo an entry, and the folders tell it again.
+            # Not fsynced: an entry lost in a power cut can be rebuilt from the folders.
             files.write_text(self.path, _format(change(entries), written), durable=False)
 
     def _note(self, text: str) -> None:
@@ -192,7 +192,7 @@ def _parse(raw: bytes) -> list[Entry]:
 
 
 def _lines(raw: bytes, entries: list[Entry]) -> dict[int, str]:
-    """Where the file is as we write it, entries that do not change need not be encoded again."""
+    """The text line of each entry if the file has our layout, so that unchanged entries need no encoding."""
     lines = [line.removesuffix(",") for line in raw.decode().split("\n")[1:-2]]
     ours = len(lines) == len(entries) and all(line.startswith("{") and line.endswith("}") for line in lines)
     return dict(zip(map(id, entries), lines, strict=True)) if ours else {}

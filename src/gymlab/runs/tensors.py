@@ -18,14 +18,14 @@ def encode(arrays: Mapping[str, np.ndarray]) -> bytes:
         array = np.asarray(arrays[name])
         if array.dtype.char not in _KINDS:
             raise TypeError(f"tensor '{name}' has dtype {array.dtype}: only bools, integers and floats are saved")
-        # safetensors writes the memory as it lies: a transposed or byte-swapped view would come back as other numbers.
+        # safetensors writes raw memory: a transposed or byte-swapped view would be read back as other numbers.
         plain[name] = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     data: bytes = save(plain)
     return data
 
 
 def decode(data: bytes) -> dict[str, np.ndarray]:
-    """The arrays, writable, by name in order; ValueError where the bytes are no such file."""
+    """The arrays, writable, sorted by name; ValueError if the bytes are not such a file."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -33,4 +33,4 @@ def decode(data: bytes) -> dict[str, np.ndarray]:
         arrays = load(data)
         return {name: np.array(arrays[name]) for name in sorted(arrays)}
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"not a tensor file of this lab: {error}") from error
+        raise ValueError(f"not a tensor file of gymlab: {error}") from error
