@@ -1,1 +1,1 @@
-"""How fast training is on this machine, beside a peer on the same work where one is there."""
+"""Training speed on this machine, optionally beside a peer on the same work."""

@@ -1,1 +1,1 @@
-"""Many runs at once: a pool of warm worker processes on a CPU, one vmapped program on a GPU or where asked for."""
+"""Executors: train a set of runs in warm worker processes, in one vmapped program, or by commands."""

@@ -1,1 +1,1 @@
-"""One queue for everything that takes long: a file in the runs folder, and a process that works through it."""
+"""Job queue of a runs folder: a file on disk, and a runner process that starts the jobs within limits."""
