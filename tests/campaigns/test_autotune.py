@@ -19,7 +19,7 @@ from gymlab.campaigns.autotune.state import AutotuneState
 from gymlab.campaigns.benchmark_table.seeded_recipe import fresh_seed
 from gymlab.campaigns.sweep.space import check_space, parse_space
 from gymlab.campaigns.sweep.store import Trial
-from gymlab.cli.autotune import seconds_of
+from gymlab.cli.autotune import parse_seconds
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend, resolve
 from gymlab.session.compile_cache import compile_key
@@ -130,12 +130,12 @@ def test_candidates_are_those_that_came_furthest_and_not_the_recipe():
 
 @pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("90s", 90), ("1h30m", 5400)])
 def test_a_time_is_read(text, seconds):
-    assert seconds_of(text) == seconds
+    assert parse_seconds(text) == seconds
 
 
 def test_a_number_without_a_unit_is_no_time():
     with pytest.raises(UserError, match="20m"):
-        seconds_of("20")
+        parse_seconds("20")
 
 
 @pytest.mark.slow

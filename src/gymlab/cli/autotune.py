@@ -66,7 +66,7 @@ def autotune(
         name=name or _name(recipe),
         reference=recipe,
         overrides=tuple(overrides or ()),
-        seconds=seconds_of(budget),
+        seconds=parse_seconds(budget),
         seed=seed,
         workers=workers or usable_cores(),
         requested=(env_steps, trials, fresh),
@@ -79,8 +79,8 @@ def autotune(
         typer.echo("\n".join(_lines(state)))
 
 
-def seconds_of(text: str) -> float:
-    """`20m`, `90s`, `1h30m`."""
+def parse_seconds(text: str) -> float:
+    """Seconds of a time such as `20m`, `90s` or `1h30m`."""
     match = _TIME.fullmatch(text.strip())
     if match is None or not any(match.groups()):
         raise UserError(f"--budget {text[:40]!r}: a time, e.g. 20m, 90s or 1h30m")

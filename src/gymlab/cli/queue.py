@@ -76,7 +76,7 @@ def list_jobs(
     if hidden:
         typer.echo(f"(and {len(hidden)} older: --all)")
     if any(job.open for job in jobs):
-        typer.echo(f"worked on by {runner}" if runner else "nobody works on it: gymlab queue wait")
+        typer.echo(f"worked on by {runner}" if runner else "no runner is alive: gymlab queue wait")
 
 
 @app.command()

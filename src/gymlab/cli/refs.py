@@ -35,7 +35,7 @@ def refs(
     listed = published_scores(env, algorithm)
     if algorithm is not None and every and not listed:
         names = {ref.algorithm for ref in every}
-        raise UserError(f"--algorithm {algorithm}: nobody published it on {env}: {suggestion(algorithm, names)}")
+        raise UserError(f"--algorithm {algorithm}: no published score on {env}: {suggestion(algorithm, names)}")
     optimum = known.optima.get(env)
     chance = known.random.get(env)
     own = _own_runs(env, runs_folder())
@@ -117,7 +117,7 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
         for run in own
     ]
     if not rows:
-        return [f"nobody's score on {env} is known here, and you have no evaluated run of it"]
+        return [f"no published score on {env} is known, and you have no evaluated run of it"]
     rows.sort(key=lambda row: -row[0])
     head = ("score", "by", "algorithm", "env steps", "")
     return columns([head, *(row[1:] for row in rows)], right=(0, 3))

@@ -40,8 +40,8 @@ def stop(
         return
     how = request_stop(paths, owner)
     if not json:
-        done = "told to stop" if how == "signal" else "asked by a file to stop, which it looks for after every update"
-        typer.echo(f"{paths.run_id}: {owner} was {done}")
+        request = "was told to stop" if how == "signal" else "reads the request to stop after its current update"
+        typer.echo(f"{paths.run_id}: {owner} {request}")
     if now and how == "signal":
         _kill(paths, owner)
     if not wait_for_release(paths, owner, timeout):

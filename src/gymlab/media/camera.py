@@ -100,7 +100,7 @@ def make_filmed(settings: EnvSettings, imports: tuple[str, ...] = ()) -> Camera:
         raise
     except (DependencyNotInstalled, ImportError) as error:
         raise UserError(f"{settings.id} cannot be filmed: {error}") from error
-    except Exception as error:
+    except Exception as error:  # any error of the env or its renderer: the message names it
         raise UserError(f"{settings.id} cannot be filmed: {type(error).__name__}: {error}") from error
     return env
 

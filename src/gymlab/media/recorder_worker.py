@@ -48,14 +48,14 @@ def _serve(opening: dict[str, Any], requests: queue.SimpleQueue[dict[str, Any]],
         recorder = _RunRecorder(opening)
         if recorder.note:
             answer(note=recorder.note)
-    except Exception as error:
+    except Exception as error:  # any error of the env: it is the answer, and the process ends
         answer(over=_error_message(error))
         return
     while True:
         task = requests.get()
         try:
             answer(film=recorder.film(task))
-        except Exception as error:
+        except Exception as error:  # any error of the env or the policy: it is the answer, and the next task follows
             answer(failed=_error_message(error))
 
 

@@ -104,7 +104,7 @@ class TerminalScreen:
 
 
 class NoScreen:
-    """Where nobody looks: a pipe, a batch job."""
+    """Shows nothing: stdout is a pipe or the log of a batch job."""
 
     def __enter__(self) -> Self:
         return self
@@ -115,5 +115,5 @@ class NoScreen:
     def show(self, picture: np.ndarray | str, caption: list[str], *, now: bool = False) -> None:
         """Nothing to show it on."""
 
-    def keys(self, seconds: float) -> list[str]:  # noqa: ARG002 - there is nobody to wait for
+    def keys(self, seconds: float) -> list[str]:  # noqa: ARG002 - no keyboard to wait for
         return []
