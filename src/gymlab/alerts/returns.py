@@ -168,7 +168,8 @@ def _span(row: JudgedRow, memory: Memory) -> tuple[float, float, Memory] | None:
     returned = row.metrics["roll/return_mean"]
     if math.isnan(returned):
         return None
-    low, high = min(memory.get("low", returned), returned), max(memory.get("high", returned), returned)
+    low = min(memory.get("low", returned), returned)
+    high = max(memory.get("high", returned), returned)
     return returned, high - low, {"low": low, "high": high}
 
 

@@ -91,7 +91,7 @@ def _spread(mean: Array, variance: Array) -> dict[str, Array]:
 
 
 def scaled_losses(metrics: dict[str, Array], value_coef: Array | float, entropy_coef: Array) -> dict[str, Array]:
-    """The three parts as they stand in the loss, as far as it names them: their sum is it."""
+    """The weighted terms of the loss: their sum is the loss."""
     factors = {"policy": ("opt/policy_loss", 1.0), "value": ("opt/value_loss", value_coef)}
     factors["entropy"] = ("opt/entropy", -entropy_coef)
     known = {part: (name, factor) for part, (name, factor) in factors.items() if name in metrics}

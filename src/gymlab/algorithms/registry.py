@@ -1,4 +1,4 @@
-"""The algorithms that ship, by name. Others are given by reference (`./my_ppo.py:MyPPO`)."""
+"""The built-in algorithms, by name. Others are named by reference (`./my_ppo.py:MyPPO`)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ def fit_trend(env_steps: np.ndarray, returns: np.ndarray) -> Trend | None:
     count = len(returns)
     if count < _FEWEST or env_steps[-1] <= env_steps[count // 2]:
         return None
-    x, y = env_steps[count // 2 :], returns[count // 2 :]
+    x = env_steps[count // 2 :]
+    y = returns[count // 2 :]
     middle = len(y) // 2
     before = y[:middle]
     after = y[middle:]

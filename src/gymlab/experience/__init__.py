@@ -1,1 +1,1 @@
-"""What algorithms learn from: returns and advantages, minibatches."""
+"""What algorithms learn from: GAE and Monte-Carlo advantages, minibatches."""

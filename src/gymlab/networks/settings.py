@@ -18,7 +18,7 @@ class PolicySettings(Settings):
     """Network shape and exploration."""
 
     hidden: tuple[Annotated[Count, Field(ge=1)], ...] = (64, 64)
-    """Units of each hidden layer of the policy (and of the value net unless `value_hidden` is given)."""
+    """Units of each hidden layer of the policy (and of the value net unless `value_hidden` is set)."""
     value_hidden: tuple[Annotated[Count, Field(ge=1)], ...] | None = None
     """Units of the value net's hidden layers; default: as `hidden`."""
     activation: Activation = "tanh"

@@ -18,14 +18,11 @@ from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
 from gymlab.training.state import Act, GroupState, apply_transforms, reset_carry, step_keys, transform_action
 
-OnStep = Callable[[np.ndarray, VecStep], None]  # (the policy's actions, what they led to): after every vec step
+OnStep = Callable[[np.ndarray, VecStep], None]  # called after every vec step with the policy's actions and the step
 
 
 class HostCollector:
-    """Steps a host engine and writes into arrays that are made once and used again for every rollout.
-
-    A rollout is therefore valid until the next `collect`.
-    """
+    """Steps a host engine into buffers that are allocated once: a rollout is valid until the next `collect`."""
 
     def __init__(
         self,
@@ -55,25 +52,25 @@ class HostCollector:
         self._buffers: Rollout | None = None
 
     def again(self, engine: Any) -> HostCollector:
-        """The same collector around other envs of this kind: what is compiled is shared."""
-        twin = copy(self)
-        twin.engine = engine
-        twin._buffers = None
-        return twin
+        """A collector for other envs of this kind that shares the compiled code."""
+        other = copy(self)
+        other.engine = engine
+        other._buffers = None
+        return other
 
     def begin(self, key: Array | None = None) -> GroupState:
-        """Start every env; `key` is for what transforms draw at the first observation."""
+        """Reset every env; `key` is for transforms that are random at the first observation."""
         n = self.engine.n_envs
         states = tuple(transform.init(n) for transform in self.transforms)
         return self._begin(states, self.engine.reset(), episodes.start(n), key)
 
     def rejoin(self, group: GroupState, first: VecStep) -> GroupState:
-        """Go on with new episodes where the old ones could not be restored; the window of finished ones is kept."""
+        """Start new episodes where the old ones could not be restored; the window of finished ones is kept."""
         blank = episodes.start(self.engine.n_envs)
         kept = group.episodes._replace(running_return=blank.running_return, running_length=blank.running_length)
-        # What transforms know of all episodes is kept too; what they remember of the old ones goes.
-        begun = first._replace(fresh=np.ones_like(first.fresh))
-        return self._begin(group.transforms, begun, kept, None)._replace(fresh=first.fresh.copy())
+        # Transforms keep their running statistics, and drop what belongs to the old episodes.
+        all_fresh = first._replace(fresh=np.ones_like(first.fresh))
+        return self._begin(group.transforms, all_fresh, kept, None)._replace(fresh=first.fresh.copy())
 
     def _begin(
         self, states: tuple[Tree, ...], first: VecStep, tracked: episodes.Episodes, key: Array | None
@@ -115,7 +112,7 @@ class HostCollector:
             self._write(t, obs, action, decision, vec)
             if self._on_step is not None:
                 self._on_step(action, vec)
-            # The engine writes its next step into the same arrays, so what is acted on next is copied.
+            # The engine reuses its arrays for the next step, so the observation is copied.
             obs = _copy(vec.obs)
             fresh = vec.fresh.copy()
             carry = decision.carry
@@ -141,28 +138,28 @@ class HostCollector:
             _fill(to.extras, t, decision.extras)
 
     def _allocate(self, obs: Tree, decision: Decision, vec: VecStep) -> Rollout:
-        def room(tree: Tree) -> Tree:
+        def empty(tree: Tree) -> Tree:
             return jax.tree.map(lambda x: np.empty((self.n_steps, *np.shape(x)), np.asarray(x).dtype), tree)
 
         return Rollout(
-            obs=room(obs),
-            action=room(decision.action),
-            log_prob=room(decision.log_prob),
-            reward=room(vec.reward),
-            train_reward=room(vec.train_reward),
-            components=room(vec.components),
-            terminated=room(vec.terminated),
-            truncated=room(vec.truncated),
-            fresh=room(vec.fresh),
-            successor=room(vec.successor),
+            obs=empty(obs),
+            action=empty(decision.action),
+            log_prob=empty(decision.log_prob),
+            reward=empty(vec.reward),
+            train_reward=empty(vec.train_reward),
+            components=empty(vec.components),
+            terminated=empty(vec.terminated),
+            truncated=empty(vec.truncated),
+            fresh=empty(vec.fresh),
+            successor=empty(vec.successor),
             last_obs=(),
             carry=(),
-            extras=room(decision.extras),
+            extras=empty(decision.extras),
         )
 
 
 def _check_finite(action: np.ndarray, t: int) -> None:
-    """An env must not be blamed for, or abort on, an action that is no number."""
+    """Refuse a non-finite action before the env gets it: the error is the policy's, not the env's."""
     if action.dtype.kind == "f" and not np.isfinite(action).all():
         row = int(np.argwhere(~np.isfinite(action))[0][0])
         raise RunError(f"the policy gave env {row} the action {action[row].tolist()} at step {t + 1} of the rollout")

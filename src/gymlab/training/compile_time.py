@@ -1,4 +1,4 @@
-"""How long this process has spent compiling: what JAX itself reports."""
+"""Seconds this process has spent compiling, as JAX's monitoring events report them."""
 
 from __future__ import annotations
 

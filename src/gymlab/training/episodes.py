@@ -13,7 +13,7 @@ WINDOW = 100
 
 
 class Episodes(NamedTuple):
-    """Returns are sums of the env's own reward, whatever learning sees."""
+    """Returns are sums of the env's own reward, not of the training reward."""
 
     running_return: Array  # (N,) of the open episode
     running_length: Array  # (N,)

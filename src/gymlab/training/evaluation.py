@@ -21,7 +21,7 @@ from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training.state import Act, apply_transforms, reset_carry, transform_action
 
-Abandon = Callable[[], bool]  # asked before every step; True ends the evaluation by `Abandoned`
+Abandon = Callable[[], bool]  # called before every step; True raises `Abandoned`
 Way = Literal["greedy", "sampled"]  # of acting
 WAYS: tuple[Way, ...] = get_args(Way)
 EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
@@ -29,11 +29,11 @@ RESAMPLES = 2000  # of the bootstrap
 
 
 class Abandoned(Exception):
-    """An evaluation was given up: it has no result."""
+    """An evaluation was abandoned; it has no result."""
 
 
 class EvalScore(NamedTuple):
-    """Returns of one way of acting, unshaped."""
+    """Returns (of the env's own reward) of one way of acting."""
 
     mean: float
     std: float
@@ -59,7 +59,7 @@ class Evaluation(NamedTuple):
         return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for `from_json`."""
+        """All fields, for `from_json`."""
         return {"greedy": self.greedy._asdict(), "sampled": self.sampled._asdict(), "seed": self.seed}
 
     @classmethod
@@ -71,7 +71,7 @@ class Evaluation(NamedTuple):
         return self.greedy if way == "greedy" else self.sampled
 
     def judged_by(self, mode: str) -> float:
-        """The mean return that counts: of the greedy policy, of the sampled one, or (both) the worse of them."""
+        """The mean return that decides: greedy, sampled, or (both) the lower of them."""
         means = {"greedy": self.greedy.mean, "sampled": self.sampled.mean}
         return min(means.values()) if mode == "both" else means[mode]
 
@@ -113,7 +113,7 @@ def counted_episodes(episodes: int, max_envs: int, way: Way) -> list[tuple[int, 
 
 
 class Evaluator:
-    """Holds the compiled forward pass and evaluation envs of one size at a time."""
+    """Evaluates policies with a compiled forward pass, on envs made for each evaluation."""
 
     def __init__(
         self,
@@ -136,12 +136,12 @@ class Evaluator:
         ) -> tuple[Array, Tree]:
             carry = reset_carry(carry, fresh, initial_carry(len(greedy)))
             decision = act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
-            return decision.action, decision.carry  # how likely the action was is then not computed
+            return decision.action, decision.carry  # log_prob is dropped, so XLA does not compute it
 
         self._act = act_step
 
     def prepare(self, policy: Tree, obs: Tree, episodes: int, max_envs: int) -> None:
-        """Compile what `evaluate` will need of this policy; of `obs`, for any number of envs, only the shape counts."""
+        """Compile the forward pass that `evaluate` needs; only the shape of `obs` per env matters."""
         n = 2 * min(episodes, max_envs)
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype), obs)
         flags = np.zeros(n, bool)
@@ -162,7 +162,7 @@ class Evaluator:
     ) -> Evaluation:
         """Run `episodes` of each way of acting (or `steps` steps of each env), with seeds derived from `seed`.
 
-        A way that is not asked for has no episodes; the envs of the other one are the same, and so are its scores.
+        A way that is left out has no episodes; the other one's envs and scores are the same as with both.
         """
         n = min(episodes, max_envs)
         if abandon():
@@ -183,7 +183,7 @@ class Evaluator:
     def _play(
         self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
     ) -> tuple[EvalScore, EvalScore]:
-        """The first half of the envs acts greedily, the second samples; an env whose quota is full rests."""
+        """The first half of the envs acts greedily, the second samples; an env stops once its quota is full."""
         n = engine.n_envs
         greedy = np.arange(n) < n // 2
         key = named_key(seed, "evaluation")
@@ -215,7 +215,8 @@ class Evaluator:
             step_sum += active
             for i in np.flatnonzero(active & step.fresh):
                 done[i].append(EvalEpisode(float(total[i]), int(length[i]), bool(step.truncated[i])))
-                total[i], length[i] = 0.0, 0
+                total[i] = 0.0
+                length[i] = 0
                 active[i] = steps is not None or len(done[i]) < quota[i]
 
         def half(part: slice) -> EvalScore:
@@ -231,8 +232,8 @@ def exact_return(table: Tabular, action: Array) -> float:
     probability = table.probability[states, action]  # (S, K)
     reward = table.reward[states, action].astype(np.float64)
     successor = table.successor[states, action]
-    goes_on = ~table.terminal[states, action]
+    continues = ~table.terminal[states, action]
     value = np.zeros(len(action))
     for _ in range(table.max_episode_steps):
-        value = np.sum(probability * (reward + goes_on * value[successor]), axis=-1)
+        value = np.sum(probability * (reward + continues * value[successor]), axis=-1)
     return float(value[table.starts].mean())

@@ -1,4 +1,4 @@
-"""What happens in a run, and what features may do about it."""
+"""Events of a run, and the Feature and Control interfaces: how features react to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymlab.training.evaluation import Evaluation
 from gymlab.training.state import Policy
 
 EvaluationKind = Literal["periodic", "confirm", "final"]
-CheckpointKind = Literal["periodic", "asked", "best", "last"]  # asked: it is being evaluated
+CheckpointKind = Literal["periodic", "asked", "best", "last"]  # asked: to be evaluated
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class UpdateRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Updated(Event):
-    """One or more updates were done; the clock is the last one's."""
+    """One or more updates are done; the clock is that of the last."""
 
     rows: tuple[UpdateRow, ...] = ()
 
@@ -50,16 +50,16 @@ class Measured(Event):
 
 @dataclass(frozen=True)
 class Recorded(Event):
-    """Rows as the store holds them: those of `Updated`, or fewer where a row stands for several updates."""
+    """Rows as written to the store: those of `Updated`, or fewer where a row aggregates several updates."""
 
     rows: tuple[UpdateRow, ...] = ()
 
 
 @dataclass(frozen=True)
 class HistogramsRequested(Event):
-    """Quantiles, histograms and the like are wanted soon, because of the row at `clock`.
+    """Requests quantiles and histograms, because of the row at `clock`.
 
-    They are taken a fixed number of updates later, so that when does not depend on how updates are cut into calls.
+    They are taken a fixed number of updates later, whichever way updates are batched into calls.
     """
 
 
@@ -89,49 +89,49 @@ class Checkpointed(Event):
 
 @dataclass(frozen=True)
 class Promoted(Event):
-    """The checkpoint saved at `clock` has turned out to be the best so far."""
+    """The checkpoint saved at `clock` is the best so far."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class AlertRaised(Event):
-    """A rule has found something wrong: an alert of `gymlab.alerts`, with its id, severity, metric and advice."""
+    """A rule raised an alert (`gymlab.alerts.engine.Alert`)."""
 
     alert: Any
 
 
 @dataclass(frozen=True)
 class AlertCleared(Event):
-    """What an alert was about is over."""
+    """An alert was cleared."""
 
     alert: Any
 
 
 @dataclass(frozen=True)
 class PauseRequested(Event):
-    """Wait before the next update, or (`paused=False`) wait no longer."""
+    """Pause before the next update, or (`paused=False`) continue."""
 
     paused: bool = True
 
 
 @dataclass(frozen=True)
 class Paused(Event):
-    """Sent again and again while the run waits; `seconds` is how long it has so far. A stop ends the wait too."""
+    """Sent repeatedly while the run is paused, with the seconds so far. A stop ends the pause too."""
 
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class KeyPressed(Event):
-    """Somebody at the terminal pressed a key."""
+    """A key was pressed at the terminal."""
 
     key: str = ""
 
 
 @dataclass(frozen=True)
 class Stopping(Event):
-    """No update follows. Features finish what they owe: a final evaluation, a last checkpoint."""
+    """No update follows. Features do their final work: the final evaluation, the last checkpoint."""
 
     reason: str
     interrupted: bool = False
@@ -146,36 +146,36 @@ class Ended(Event):
 
 
 class Snapshot(NamedTuple):
-    """A policy as it was at some moment; immutable, so it can be used while training goes on."""
+    """A frozen policy and its clock; immutable, so it can be used while training continues."""
 
     policy: Policy
     clock: Clock
 
 
 class Control(Protocol):
-    """All that a feature can do."""
+    """The actions a feature can take."""
 
     def emit(self, event: Event) -> None:
-        """Tell all features, once the current event has reached everyone."""
+        """Queue an event; it is delivered to all features after the current one."""
         ...
 
     def request_stop(self, reason: str, *, unfinished: bool = False) -> None:
-        """No further update; the first reason given is the run's.
+        """Run no further update; the first request's reason becomes the run's.
 
-        `unfinished` leaves out the final evaluation and lists the run as stopped, to be gone on with later.
+        `unfinished` skips the final evaluation and sets the status to stopped: the run can be resumed.
         """
         ...
 
     @property
     def interrupted(self) -> bool:
-        """The run is to end soon: long work is better left undone, to be made up for when it goes on."""
+        """Whether the run was interrupted: features should skip long work, which is done after a resume."""
         ...
 
     def snapshot(self) -> Snapshot: ...
 
 
 class Feature:
-    """Reacts to events, in any order with others. `name` keys its state in a checkpoint."""
+    """Reacts to events, independently of other features. `name` is the key of its state in a checkpoint."""
 
     name = ""
 
@@ -188,8 +188,8 @@ class Feature:
         return None
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must hold for this feature to go on, as JSON."""
+        """The feature's state for a checkpoint, as JSON."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
