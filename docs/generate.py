@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
+import tomllib
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +29,9 @@ from gymlab.metrics.explain import metrics_table
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.schema import Share as ShareOfBudget
 
-HERE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+HERE = DOCS / "reference"
+SOURCE = DOCS.parent / "src/gymlab"
 NOTICE = "<!-- Written by docs/generate.py (make docs) from the code: edit it there. -->"
 MCP_HEAD = """\
 # MCP tools
@@ -41,23 +45,61 @@ POSITIVE, SHARE = get_args(Positive)[-1], get_args(Share)[-1]
 
 def main(check: bool) -> int:
     """Write the pages, or only say which would change."""
-    stale = []
+    how_it_works = DOCS / "how-it-works.md"
     pages = {
-        "settings.md": settings_page,
-        "cli.md": cli_page,
-        "metrics.md": metrics_page,
-        "mcp.md": mcp_page,
-        "alerts.md": alerts_page,
+        HERE / "settings.md": settings_page(),
+        HERE / "cli.md": cli_page(),
+        HERE / "metrics.md": metrics_page(),
+        HERE / "mcp.md": mcp_page(),
+        HERE / "alerts.md": alerts_page(),
+        HERE / "modules.md": modules_page(),
+        how_it_works: with_layers(how_it_works.read_text(encoding="utf-8")),
     }
-    for name, text in {name: page() for name, page in pages.items()}.items():
-        path = HERE / name
+    stale = []
+    for path, text in pages.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
+            stale.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")
-    for name in stale:
-        print(f"{'stale' if check else 'wrote'}: docs/reference/{name}{' (run make docs)' if check else ''}")
+    for path in stale:
+        shown = path.relative_to(DOCS.parent)
+        print(f"{'stale' if check else 'wrote'}: {shown}{' (run make docs)' if check else ''}")
     return int(check and bool(stale))
+
+
+def layers() -> list[list[str]]:
+    """The rooms of the package from the top down, as import-linter's contract has them."""
+    settings = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    [contract] = [found for found in settings["tool"]["importlinter"]["contracts"] if found["type"] == "layers"]
+    return [[room.removeprefix("gymlab.") for room in layer.split(" | ")] for layer in contract["layers"]]
+
+
+def with_layers(page: str) -> str:
+    """How it works, with the rooms and what each says of itself between the page's two marks."""
+    rows = []
+    for layer in layers():
+        rows += [f"{room:12} {about(SOURCE / room / '__init__.py')}" for room in layer]
+    listing = "\n".join(["```text", *rows, "```"])
+    return re.sub(r"(<!-- layers -->\n).*?(\n<!-- /layers -->)", lambda m: m[1] + listing + m[2], page, flags=re.DOTALL)
+
+
+def modules_page() -> str:
+    """Every module of the package with the sentence it begins with, room by room from the bottom up."""
+    parts = [
+        NOTICE,
+        "# Where things are",
+        "Every module with its first sentence, from the bottom up: a room imports only rooms above it on this page.",
+    ]
+    for room in (room for layer in reversed(layers()) for room in layer):
+        parts += [f"## {room}", about(SOURCE / room / "__init__.py")]
+        paths = sorted(path for path in (SOURCE / room).rglob("*.py") if path.name != "__init__.py")
+        rows = ((f"`{path.relative_to(SOURCE / room).with_suffix('')}`", about(path)) for path in paths)
+        parts.append(table(("module", "what it holds"), rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def about(path: Path) -> str:
+    return summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def settings_page() -> str:
