@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import struct
@@ -101,6 +102,7 @@ MASKED = (
     "path",
     "dir",
     "version",
+    "description",
     "pid",
     "host",
     "python",
@@ -228,9 +230,13 @@ def tensor_digest(path: Path) -> str:
 def shape(value: object, key: str = "") -> object:
     """A JSON value with the numbers and what differs between machines masked."""
     if isinstance(value, dict):
-        return {name: shape(inner, name) for name, inner in value.items() if not name.startswith("sys/")}
+        return {name: shape(inner, name) for name, inner in value.items() if not name.startswith(("sys/", "time/"))}
     if isinstance(value, list) and key != "command":
+        if all(isinstance(inner, dict) and "run_id" in inner for inner in value):
+            value = sorted(value, key=lambda run: run["run_id"])  # two processes may begin in either order
         return [shape(inner, key) for inner in value[:3]]
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT|/tmp/", value):
+        return "time or path"
     if isinstance(value, float | list) or any(word in key.lower() for word in MASKED):
         return type(value).__name__
     return value
