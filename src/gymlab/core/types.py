@@ -5,12 +5,16 @@ Nothing here imports JAX: env worker processes import this file too.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
 Tree = Any  # nested dicts, tuples and arrays
+# A JSON value. Its containers are read-only, so that a dict[str, float] is one too; build a dict[str, Json].
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
+JsonObject: TypeAlias = Mapping[str, Json]
 
 
 class Spaces(NamedTuple):
