@@ -12,6 +12,8 @@ from gymlab.alerts.registry import rules_for
 from gymlab.metrics.bounds import Context
 from tests.alerts.rows import RUN, SETTINGS, fold, history, in_parts, own
 
+pytestmark = pytest.mark.fast
+
 
 def test_an_alert_is_raised_by_k_of_n_failing_rows_and_cleared_by_passing_ones():
     #  failing rows:   1    1    0    0    0    1    0    1: cleared by three passing ones, raised again by two of three

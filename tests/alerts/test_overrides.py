@@ -14,6 +14,8 @@ from gymlab.recipes.keys import flat_settings
 from gymlab.recipes.resolve import resolve
 from tests.alerts.rows import RUN, SETTINGS, clock, history, in_parts
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("written", "factor", "expected"),

@@ -1,10 +1,14 @@
 """The registry of alert rules, and its page in the documentation."""
 
+import pytest
+
 from gymlab.alerts.explain import explain, page
 from gymlab.alerts.registry import GENERAL, OF_ALGORITHM, all_rules, rules_for
 from gymlab.cli.explain import find_explanations
 from gymlab.metrics.catalogue import check_names
 from tests.docs.snippets import ROOT
+
+pytestmark = pytest.mark.fast
 
 
 def test_an_algorithm_of_ones_own_has_the_rules_of_the_one_it_extends():

@@ -15,6 +15,8 @@ from gymlab.experience.advantages import normalize, state_values
 from gymlab.experience.minibatches import shuffled
 from gymlab.networks.settings import PolicySettings
 
+pytestmark = pytest.mark.fast
+
 SPACES = Spaces(gym.spaces.Box(-1, 1, (3,), np.float32), gym.spaces.Discrete(2), False, 10)
 TINY = PolicySettings(hidden=(8,))
 T, N = 16, 4

@@ -8,6 +8,8 @@ import pytest
 
 from gymlab.algorithms.optimizers import OPTIMIZERS
 
+pytestmark = pytest.mark.fast
+
 OPTAX = {
     "adam": optax.scale_by_adam(eps=1e-5),
     "rmsprop": optax.scale_by_rms(decay=0.99, eps=1e-5, eps_in_sqrt=False),

@@ -2,10 +2,13 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gymlab.algorithms.reinforce import ReinforceAlgorithm
 from gymlab.core.types import Rollout, Spaces
 from gymlab.networks.settings import PolicySettings
+
+pytestmark = pytest.mark.fast
 
 LINEAR = PolicySettings(hidden=(), ortho_init=False)
 TWO_STATES = Spaces(gym.spaces.Discrete(2), gym.spaces.Discrete(2), False, 4)

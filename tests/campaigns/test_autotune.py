@@ -25,6 +25,8 @@ from gymlab.recipes.resolve import amend, resolve
 from gymlab.session.compile_cache import compile_key
 from tests.campaigns.sweeping import TINY
 
+pytestmark = pytest.mark.fast
+
 DETUNED = {"Acrobot-v1:ppo": "ppo.learning_rate=1e-6", "LunarLander-v3:ppo": "ppo.learning_rate=1e-6"}
 
 

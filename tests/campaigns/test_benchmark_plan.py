@@ -9,6 +9,8 @@ from gymlab.campaigns.benchmark_table.table import seed_row
 from gymlab.core.errors import UserError
 from tests.running import ROOT
 
+pytestmark = pytest.mark.fast
+
 
 def plan(folder, text):
     (folder / FILE).write_text(text, encoding="utf-8")

@@ -16,6 +16,8 @@ from gymlab.campaigns.benchmark_table.table import (
 from tests.campaigns.records import record
 from tests.running import ROOT
 
+pytestmark = pytest.mark.fast
+
 ROW = BenchmarkRow(recipe="CartPole-v1:ppo", mark=490, seeds=5, episodes=100, full_budget=True)
 
 

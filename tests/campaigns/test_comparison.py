@@ -5,6 +5,8 @@ import pytest
 from gymlab.campaigns.comparison import Side, compare, comparison_json, format_comparison, verdict
 from tests.campaigns.records import record
 
+pytestmark = pytest.mark.fast
+
 
 def side(label, scores, steps=None):
     steps = steps or [None] * len(scores)

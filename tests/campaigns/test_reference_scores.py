@@ -7,6 +7,8 @@ import pytest
 from gymlab.campaigns.reference_scores import published_scores, references
 from gymlab.envs.registry import KNOWN_OPTIMA
 
+pytestmark = pytest.mark.fast
+
 
 def test_every_figure_has_a_source():
     known = references()

@@ -8,6 +8,8 @@ from gymlab.runs import files
 from gymlab.runs.locks import RunLock
 from gymlab.runs.paths import RunPaths
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_spec_and_a_report_survive_a_pipe():
     spec = RunSpec(3, "runs", "r", 7, recipe="env: {id: X}", overrides=("a=1",), tags=("t", "u"), pause_at=100)

@@ -1,9 +1,13 @@
 """The same trial has the same name, another one another; and what changed since is told."""
 
+import pytest
+
 from gymlab.campaigns.benchmark_table.seeded_recipe import changes, fresh_seed, seed_recipe
 from gymlab.core.clock import Clock
 from gymlab.core.rng import episode_seed
 from gymlab.features.evaluation_metrics import episode_seed as choosing_seed
+
+pytestmark = pytest.mark.fast
 
 
 def one(*overrides, seed=0, **more):

@@ -11,6 +11,8 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
 from gymlab.recipes.write import dump_recipe
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_variant_extends_its_recipe_and_says_where_it_is_from(folder):
     changes = ["ppo.learning_rate=2e-3", "n_steps=64"]

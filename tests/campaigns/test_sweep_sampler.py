@@ -9,6 +9,8 @@ from gymlab.campaigns.sweep.sampler import TrialSampler
 from gymlab.campaigns.sweep.space import overrides
 from gymlab.campaigns.sweep.store import Trial
 
+pytestmark = pytest.mark.fast
+
 SPACE = ("ppo.learning_rate=log:1e-5..1e-2", "ppo.gamma=0.9,0.99,0.999")
 
 

@@ -6,6 +6,8 @@ from gymlab.campaigns.sweep.space import check_space, grid, overrides, parse_spa
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import resolve
 
+pytestmark = pytest.mark.fast
+
 
 def one(text):
     return parse_space([text])[0]

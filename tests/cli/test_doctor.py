@@ -9,6 +9,8 @@ import pytest
 from gymlab.session import machine_check
 from tests.running import ROOT
 
+pytestmark = pytest.mark.fast
+
 
 def test_everything_is_told_and_all_is_well(cli):
     done = cli("doctor", "--json")

@@ -4,6 +4,8 @@ import pytest
 
 from gymlab.cli.startup import gc_off_during_start
 
+pytestmark = pytest.mark.fast
+
 
 def test_garbage_collection_is_enabled_when_a_run_is_announced():
     said = []

@@ -11,6 +11,8 @@ from gymlab.core.clock import Clock, Count, Number, parse_number
 from gymlab.core.format import format_count
 from gymlab.recipes.schema import Budget, Cadence, Share, Steps
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("written", "value"),

@@ -1,7 +1,10 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gymlab.core.period import Period
+
+pytestmark = pytest.mark.fast
 
 
 def test_a_period_fires_at_the_first_update_at_or_after_each_multiple():

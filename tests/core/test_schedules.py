@@ -13,6 +13,8 @@ from gymlab.algorithms.settings import Positive
 from gymlab.algorithms.settings import Share as UnitShare
 from gymlab.core.schedules import SHAPES, Scheduled, constant, parse_schedule
 
+pytestmark = pytest.mark.fast
+
 PROGRESS = st.floats(0, 1)
 VALUE = st.floats(1e-8, 1e3)
 

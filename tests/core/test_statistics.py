@@ -7,6 +7,8 @@ import pytest
 
 from gymlab.core.statistics import difference, estimate, iqm, mean, probability_of_improvement, stratified
 
+pytestmark = pytest.mark.fast
+
 
 def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
     assert iqm([1, 2, 3, 4, 5, 6, 7, 100]) == 4.5  # 3 4 5 6

@@ -10,6 +10,8 @@ from gymlab.alerts.registry import names
 from gymlab.diagnosis.unusual_settings import ranges_table
 from gymlab.metrics.catalogue import METRICS, declared
 
+pytestmark = pytest.mark.fast
+
 PAGES = [ROOT / "docs/reading-charts.md", ROOT / "docs/alerts.md"]
 OURS = {"not-solved", "budget-short", "numerical-fault"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -4,7 +4,10 @@ import ast
 import re
 from collections import defaultdict
 
+import pytest
 from tests.docs.snippets import ROOT
+
+pytestmark = pytest.mark.fast
 
 SOURCE = ROOT / "src/gymlab"
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -5,6 +5,8 @@ import re
 import pytest
 from tests.docs.snippets import PAGES, ROOT
 
+pytestmark = pytest.mark.fast
+
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/reference").glob("*.md"))]
 FOUND = {str(page.relative_to(ROOT)): page for page in TEXTS if page.is_file()}
 every_page = pytest.mark.parametrize("page", FOUND.values(), ids=list(FOUND))

@@ -18,6 +18,8 @@ from gymlab.networks.encoders import encode
 from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 
+pytestmark = pytest.mark.fast
+
 SPACES = Spaces(gym.spaces.Box(-1, 1, (6,), np.float32), gym.spaces.Box(-1, 1, (3,), np.float32), False, 10)
 
 

@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
 from tests.docs.snippets import ROOT
+
+pytestmark = pytest.mark.fast
 
 COUNTS = {
     "A": 15, "B": 9, "C": 10, "D": 16, "E": 4, "F": 7, "G": 10, "H": 12, "I": 19, "J": 13, "K": 10, "L": 8, "M": 10,

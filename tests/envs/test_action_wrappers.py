@@ -18,6 +18,8 @@ from gymlab.envs.wrappers.remap_actions import RemapActions
 from gymlab.training.state import transform_action
 from tests.stepping import BOTH, vec_step
 
+pytestmark = pytest.mark.fast
+
 KEY = jax.random.key(0)
 VECTOR = spaces.Box(-1.0, 1.0, (1,))
 

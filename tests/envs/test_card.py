@@ -12,6 +12,8 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.recipes.resolve import packaged_files
 from tests.recipe_files import plain
 
+pytestmark = pytest.mark.fast
+
 OURS = [path for path in packaged_files() if not path.stem.startswith(("ALE", "MinAtar", "Viz", "Retro"))]
 
 

@@ -19,6 +19,8 @@ from gymlab.envs.registry import KNOWN_OPTIMA, known_ids, resolve_id, spec_thres
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrappers.scale_reward import ScaleReward
 
+pytestmark = pytest.mark.fast
+
 USER_FILE = """
 import gymnasium
 from gymnasium import spaces

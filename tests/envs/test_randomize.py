@@ -9,6 +9,8 @@ from gymlab.core.errors import UserError
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
 
+pytestmark = pytest.mark.fast
+
 
 def made(env_id, **ranges):
     return make_env(EnvSettings(id=env_id, wrappers=({"randomize": ranges},)))

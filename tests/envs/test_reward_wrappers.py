@@ -25,6 +25,8 @@ from gymlab.envs.wrappers.time_penalty import TimePenalty
 from gymlab.training.state import apply_transforms
 from tests.stepping import BOTH, vec_step
 
+pytestmark = pytest.mark.fast
+
 
 class Runner(gymnasium.Env):
     """Pays 1 for running and charges 0.25 times the push; ends after three steps."""

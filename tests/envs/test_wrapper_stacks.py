@@ -19,6 +19,8 @@ from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import check_alike, evaluation_settings, wrapper_stacks
 from gymlab.training.evaluation import Evaluator
 
+pytestmark = pytest.mark.fast
+
 NOISY = ({"sticky_actions": 0.1}, {"observation_noise": 0.1}, {"frame_stack": 2}, {"action_noise": {"amount": 0.2}})
 
 

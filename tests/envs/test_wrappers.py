@@ -19,6 +19,8 @@ from gymlab.envs.wrappers.scale_reward import ScaleReward
 from tests.stepping import BOTH
 from tests.stepping import vec_step as _step
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("wrapper", "told"),

@@ -4,6 +4,8 @@ import pytest
 
 from gymlab.experience.advantages import gae, monte_carlo
 
+pytestmark = pytest.mark.fast
+
 
 def column(*values):
     return jnp.array(values, jnp.float32)[:, None]

@@ -30,6 +30,8 @@ from gymlab.training.events import (
 )
 from gymlab.training.update_histograms import HistogramSchedule
 
+pytestmark = pytest.mark.fast
+
 
 def row(update, histograms=None, **metrics):
     named = {name.replace("__", "/"): value for name, value in metrics.items()}

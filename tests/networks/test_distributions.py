@@ -5,6 +5,8 @@ import pytest
 
 from gymlab.networks.distributions import Bernoulli, Categorical, Gaussian, MultiCategorical
 
+pytestmark = pytest.mark.fast
+
 KEY = jax.random.key(0)
 
 

@@ -1,9 +1,12 @@
 import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gymlab.core.types import Masked, Rollout
 from gymlab.networks.normalizer import Normalizer, initial_moments, merge_moments
+
+pytestmark = pytest.mark.fast
 
 BOX = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 

@@ -8,6 +8,8 @@ from gymlab.envs.settings import EnvSettings
 from gymlab.recipes.auto_steps import fitting_n_steps, probe
 from gymlab.recipes.resolve import read_run_recipe, resolve
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_gap_is_the_steps_between_rewards_that_tell_something():
     cartpole = probe(EnvSettings(id="CartPole-v1"))

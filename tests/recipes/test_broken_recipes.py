@@ -11,6 +11,8 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import check_file, resolve
 from tests.recipe_files import GOOD
 
+pytestmark = pytest.mark.fast
+
 # what: (text to replace, replacement, line of the problem, what the message must contain)
 BROKEN: dict[str, tuple[str, str, int, list[str]]] = {
     "unknown key of a variant": ("n_envs: 8", "n_env: 8", 7, ["n_env: unknown key", "'n_envs'"]),

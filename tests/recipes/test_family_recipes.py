@@ -11,6 +11,8 @@ from gymlab.envs.registry import resolve_id
 from gymlab.recipes.resolve import resolve
 from tests.envs.trying import PPO, try_recipe
 
+pytestmark = pytest.mark.fast
+
 WANTED = {
     "CartPole-v1": ["ppo", "a2c", "reinforce", "centred", "pixels"],
     "Acrobot-v1": ["ppo"],

@@ -13,6 +13,8 @@ from gymlab.recipes.schema import Steps
 from gymlab.recipes.write import dump_recipe
 from tests.recipe_files import write_recipe
 
+pytestmark = pytest.mark.fast
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -12,6 +12,8 @@ from gymlab.recipes.resolve import amend, resolve
 from gymlab.recipes.schema import Share, Steps
 from gymlab.recipes.write import variant_mapping
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):

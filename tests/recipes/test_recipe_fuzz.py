@@ -12,6 +12,8 @@ from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import PACKAGED, resolve
 from tests.recipe_files import GOOD
 
+pytestmark = pytest.mark.fast
+
 
 def _write(folder: Path, text: str) -> Path:
     path = folder / "broken.yaml"

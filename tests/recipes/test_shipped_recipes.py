@@ -15,6 +15,8 @@ from gymlab.recipes.write import format_recipe_text, recipe_file_name
 from gymlab.recipes.yaml_source import read_text
 from tests.recipe_files import plain, write_recipe
 
+pytestmark = pytest.mark.fast
+
 REPOSITORY = Path(__file__).parents[2]
 
 

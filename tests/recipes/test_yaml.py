@@ -15,6 +15,8 @@ from gymlab.recipes.schema import FIELDS
 from gymlab.recipes.write import dump_recipe, format_recipe_file, format_recipe_text, starter_text, write_starter
 from tests.recipe_files import plain, write_recipe
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("reference", "overrides"),

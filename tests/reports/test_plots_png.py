@@ -8,6 +8,8 @@ import pytest
 from gymlab.reports.plots_png import Panel, draw, needs_log_axis
 from gymlab.runs.metrics_reader import make_curve
 
+pytestmark = pytest.mark.fast
+
 
 def curve(*values):
     return make_curve("opt/value_loss", "vec_steps", np.arange(len(values), dtype=float), np.array(values, float))

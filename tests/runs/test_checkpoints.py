@@ -18,6 +18,8 @@ from gymlab.runs import checkpoints, failpoints, tensors
 from gymlab.runs.checkpoints import Kind, load_checkpoint, load_policy, save_checkpoint
 from gymlab.runs.paths import RunPaths
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def paths(tmp_path: Path) -> RunPaths:

@@ -13,6 +13,8 @@ import pytest
 from gymlab.core.errors import RunError
 from gymlab.runs import files
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_failed_write_leaves_the_old_content_and_no_temp_file(tmp_path: Path) -> None:
     path = tmp_path / "a.json"

@@ -21,6 +21,8 @@ from gymlab.runs import failpoints
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.metrics_writer import MetricsWriter
 
+pytestmark = pytest.mark.fast
+
 
 def row(update: int, **metrics: float | None) -> dict[str, float | None]:
     clocks = {"updates": update, "vec_steps": update * 32, "env_steps": update * 256, "episodes": 2 * update}

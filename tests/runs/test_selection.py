@@ -13,6 +13,8 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import Registry, summarize
 from gymlab.runs.selection import select_checkpoint, select_run
 
+pytestmark = pytest.mark.fast
+
 
 def make(root: Path, run_id: str, env: str = "CartPole-v1", best: float | None = None, created: str = "") -> RunPaths:
     paths = RunPaths(root / run_id)

@@ -12,6 +12,8 @@ from gymlab.core.errors import RunError
 from gymlab.runs.checkpoints import Damaged, load_checkpoint, load_policy, save_checkpoint
 from gymlab.runs.paths import RunPaths
 
+pytestmark = pytest.mark.fast
+
 FLIPS, CUTS = 300, 100
 
 

@@ -12,6 +12,8 @@ from gymlab.core.schedules import parse_schedule
 from gymlab.sb3 import A2C, PPO, REINFORCE, arguments
 from gymlab.sb3.arguments import sampled
 
+pytestmark = pytest.mark.fast
+
 # The constructors of Stable-Baselines3 2.9: names in order, and defaults.
 SB3_PPO = {
     "learning_rate": 3e-4, "n_steps": 2048, "batch_size": 64, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95,

@@ -8,6 +8,8 @@ import pytest
 from gymlab import sb3
 from gymlab.sb3 import arguments
 
+pytestmark = pytest.mark.fast
+
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from-sb3.md").read_text(encoding="utf-8")
 TABLES = ("PPO", "A2C", "REINFORCE", "POLICY_KWARGS", "LEARN", "PREDICT", "SAVE", "LOAD")
 

@@ -4,6 +4,8 @@ import pytest
 
 from gymlab.terminal.keyboard import parse_keys
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("typed", "keys"),

@@ -14,6 +14,8 @@ from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.terminal.plots import PlotFrame, PlotLine, plot, sparkline, tick_label, ticks
 from tests.synthetic import facts_of, make_run
 
+pytestmark = pytest.mark.fast
+
 RAMP = PlotLine("ramp", np.arange(11.0), np.arange(11.0))
 
 

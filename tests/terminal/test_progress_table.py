@@ -8,6 +8,8 @@ from gymlab.terminal.progress_table import ProgressTable, RunRow, format_totals,
 from gymlab.terminal.screen import Screen, plain_text
 from tests.terminal.fake_terminal import FakeTerminal
 
+pytestmark = pytest.mark.fast
+
 ROWS = [
     RunRow("seed 0", "running", 0.5, 12_000, 21.5, None, 1_234.5, {"kl-too-high": "warning"}),
     RunRow("seed 1"),

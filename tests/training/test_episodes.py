@@ -1,8 +1,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gymlab.training import episodes
+
+pytestmark = pytest.mark.fast
 
 track = jax.jit(episodes.track)
 

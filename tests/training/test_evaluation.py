@@ -14,6 +14,8 @@ from gymlab.envs.ports.registry import find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.training.evaluation import WAYS, Evaluation, Evaluator, counted_episodes, exact_return
 
+pytestmark = pytest.mark.fast
+
 LEFT, DOWN, RIGHT = range(3)
 SEEDS: list[int] = []
 

@@ -6,6 +6,8 @@ import pytest
 from gymlab.runs.metrics_reader import Curve
 from gymlab.web.comparison import by_group, mean_of
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_mean_of_runs_has_an_interval_that_holds_it_and_one_run_has_none():
     x = np.arange(10.0)

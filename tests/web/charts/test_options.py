@@ -1,8 +1,11 @@
 """ECharts options: histograms on common bins."""
 
 import numpy as np
+import pytest
 
 from gymlab.web.charts.options import on_common_bins
+
+pytestmark = pytest.mark.fast
 
 
 def test_histograms_with_other_edges_keep_their_mass_on_common_bins():

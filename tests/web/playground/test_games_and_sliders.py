@@ -5,6 +5,8 @@ import pytest
 from gymlab.recipes.resolve import resolve
 from gymlab.web.playground.games_and_sliders import GAMES, sliders
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_slider_begins_at_its_value_reaches_0_and_goes_by_powers_of_ten_for_the_learning_rate():
     found = {slider.name: slider for slider in sliders({"learning_rate": 1e-3, "gamma": 0.99, "entropy_coef": 0.01})}

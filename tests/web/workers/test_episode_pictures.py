@@ -9,6 +9,8 @@ import pytest
 from gymlab.networks.encoders import ImageShape
 from gymlab.web.workers.episode_pictures import grid, heated, png, tiles
 
+pytestmark = pytest.mark.fast
+
 
 def decoded(data):
     """What a PNG without filters holds."""

@@ -13,6 +13,8 @@ from gymlab.web.workers.step_table import (
     with_value,
 )
 
+pytestmark = pytest.mark.fast
+
 
 def table(**columns):
     count = len(next(iter(columns.values())))
