@@ -7,6 +7,7 @@ call takes longer than the work itself.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,3 +40,9 @@ def yield_lock() -> Iterator[None]:
         yield
     finally:
         lock.acquire()
+
+
+def sleep(seconds: float) -> None:
+    """`time.sleep` that releases the thread's cooperative lock meanwhile."""
+    with yield_lock():
+        time.sleep(seconds)

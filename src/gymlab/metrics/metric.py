@@ -10,6 +10,7 @@ from gymlab.core.format import format_bytes, format_count, format_duration
 
 Better = Literal["up", "down", "none"]
 Fold = Literal["mean", "last", "sum", "min", "max"]
+OverRun = Literal["sum", "mean"]
 Limits = tuple[float, float]
 
 UNBOUNDED: Limits = (-math.inf, math.inf)
@@ -35,6 +36,7 @@ class Metric:
     fold: Fold = "mean"  # how the values of several updates are combined in one row
     sparse: bool = False  # measured only in some updates, together with the histograms
     histogram: bool = False  # bins and counts, not a number
+    over_run: tuple[OverRun, str] | None = None  # computed from another metric over all updates of the run so far
 
     @property
     def namespace(self) -> str:

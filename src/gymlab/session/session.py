@@ -120,7 +120,7 @@ class Session:
             restore_features(features, start.features)
             barrier = self._barrier(record, start.horizon or self.recipe.budget)
             loop = Loop(self.parts.program, self.parts.plan, features, barrier)
-            loop.restore(start.features.get("loop", {}))
+            loop.restore(start.features)
             with watch_signals(loop.interrupt) as interrupts:
                 self.store.start()
                 with describe_failures(self.parts, paths):

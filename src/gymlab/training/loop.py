@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gymlab.core.clock import Clock
-from gymlab.core.cooperative_lock import yield_lock
+from gymlab.core.cooperative_lock import sleep
 from gymlab.core.types import Array
+from gymlab.metrics.run_totals import RunTotals
 from gymlab.training.events import (
     Checkpointed,
     CheckpointKind,
@@ -23,12 +24,11 @@ from gymlab.training.events import (
     Started,
     Stopping,
     Updated,
-    UpdateRow,
 )
 from gymlab.training.nonfinite import NumericalFault
 from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import TrainState
-from gymlab.training.trainer import Advanced, Trainer, UpdateMetrics
+from gymlab.training.trainer import Advanced, Trainer
 
 POLL_SECONDS = 0.05  # how often a paused run checks whether to continue
 
@@ -59,11 +59,11 @@ class Loop:
         self._interruption: str | None = None
         self._paused = False
         self._seconds_per_update = 0.0  # in the last call; 0 before there is one
-        self._kl_stops = 0
+        self._totals = RunTotals()
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue counting from a checkpoint."""
-        self._kl_stops = int(state.get("kl_stops", 0))
+    def restore(self, states: dict[str, dict[str, Any]]) -> None:
+        """Continue the run's totals from the states of a checkpoint."""
+        self._totals.restore(states)
 
     def run(self, state: TrainState, clock: Clock, *, resumed: bool = False) -> TrainOutcome:
         self._state = state
@@ -94,33 +94,15 @@ class Loop:
         self._accept(advanced, hp, call_start)
 
     def _accept(self, advanced: Advanced, hp: Array, call_start: float) -> None:
-        """Take over the state, add clocks and hyperparameters to the rows, and deliver them."""
+        """Take over the state, and deliver the rows of the updates."""
         self._state, rows = advanced
         if not rows:
             return
         now = time.perf_counter()
         self._seconds_per_update = (self._trainer.last_call_seconds or now - call_start) / len(rows)
-        for row, values in zip(rows, hp, strict=False):
-            row |= {f"hp/{name}": float(value) for name, value in zip(self._plan.hp_names, values, strict=True)}
-        stamped = self._stamp(rows, now - self._start_time)
+        stamped = self._plan.stamp(self._clock, rows, hp, now - self._start_time, self._totals)
         self._clock = stamped[-1].clock
         self._deliver(Updated(self._clock, stamped))
-
-    def _stamp(self, rows: list[UpdateMetrics], seconds: float) -> tuple[UpdateRow, ...]:
-        """The rows with the clock after each; the seconds of the call are shared equally among them."""
-        clock = self._clock
-        stamped = []
-        share = (seconds - clock.seconds) / len(rows)
-        for row in rows:
-            later = self._plan.after(clock, 1, row["roll/episodes"])
-            clock = later._replace(seconds=clock.seconds + share)
-            row["time/progress"] = min(1.0, clock.updates / self._plan.updates)
-            if "opt/kl_stop" in row:
-                self._kl_stops += int(row["opt/kl_stop"])
-                row["opt/kl_stop_count"] = float(self._kl_stops)
-                row["opt/kl_stop_fraction"] = self._kl_stops / clock.updates
-            stamped.append(UpdateRow(clock, row, row.histograms))
-        return tuple(stamped)
 
     def _deliver(self, event: Event) -> None:
         """Deliver an event and all that features emit in response; then write a checkpoint if one was requested."""
@@ -135,9 +117,8 @@ class Loop:
                 feature(event, self)
         if self._requested and self._barrier is not None:
             kinds: tuple[CheckpointKind, ...] = tuple(sorted(self._requested))
-            states = {feature.name: feature.state() for feature in self._features if feature.state()}
-            if self._kl_stops:
-                states["loop"] = {"kl_stops": self._kl_stops}
+            stateful = (*self._features, self._totals)
+            states = {part.name: state for part in stateful if (state := part.state())}
             self._requested.clear()
             self._deliver(self._barrier(self._trainer.materialize(self._state), self._clock, states, kinds))
 
@@ -158,8 +139,7 @@ class Loop:
         while self._paused and self._running:
             self._deliver(Paused(self._clock, waited))
             sleep_start = time.perf_counter()
-            with yield_lock():
-                time.sleep(POLL_SECONDS)
+            sleep(POLL_SECONDS)
             waited += time.perf_counter() - sleep_start
             self._start_time += time.perf_counter() - sleep_start
 
