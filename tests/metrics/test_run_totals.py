@@ -4,6 +4,8 @@ import pytest
 
 from gymlab.metrics.run_totals import RunTotals
 
+pytestmark = pytest.mark.fast
+
 
 def rows(totals: RunTotals, stops: list[float], first: int = 1) -> list[dict[str, float]]:
     added = [{"opt/kl_stop": stop} for stop in stops]

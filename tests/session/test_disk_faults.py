@@ -13,9 +13,10 @@ from gymlab.core.errors import RunError, UserError
 from gymlab.recipes.resolve import resolve
 from gymlab.runs import failpoints
 from gymlab.runs.checkpoints import cut_after, load_checkpoint, recover, save_checkpoint, steps
-from gymlab.runs.disk_space import DiskFault, Room, check_room, translate_disk_errors
+from gymlab.runs.disk_space import DiskFault, Room, check_room
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
+from gymlab.session.run_guard import guard_run
 from gymlab.session.session import Options
 from gymlab.session.start import Continuation, resume, train
 from gymlab.training.events import Checkpointed, Feature
@@ -201,14 +202,14 @@ def test_a_folder_that_becomes_read_only_ends_the_run(disk):
     save_checkpoint(paths, env_steps=100, policy={}, state={}, info={}, kinds={"last"}, keep=1)
     subprocess.run(["mount", "-o", "remount,ro", str(frozen)], check=True)
     told = r"can no longer be written \(.*\): the last checkpoint 100 is intact"
-    with pytest.raises(DiskFault, match=told), translate_disk_errors(paths):
+    with pytest.raises(DiskFault, match=told), guard_run(paths):
         (paths.root / "status.json").write_text("{}")
 
 
 def test_only_the_disk_is_blamed_on_the_disk(tmp_path):
-    with contextlib.suppress(KeyError), translate_disk_errors(RunPaths(tmp_path)):
+    with contextlib.suppress(KeyError), guard_run(RunPaths(tmp_path)):
         raise KeyError("something else")
-    with pytest.raises(FileNotFoundError), translate_disk_errors(RunPaths(tmp_path)):
+    with pytest.raises(FileNotFoundError), guard_run(RunPaths(tmp_path)):
         (tmp_path / "missing").read_text()
 
     def env_fault():
@@ -217,7 +218,7 @@ def test_only_the_disk_is_blamed_on_the_disk(tmp_path):
         except OSError:
             raise RunError("an env's own disk") from None  # as env faults are told
 
-    with pytest.raises(RunError, match="an env's own disk"), translate_disk_errors(RunPaths(tmp_path)):
+    with pytest.raises(RunError, match="an env's own disk"), guard_run(RunPaths(tmp_path)):
         env_fault()
 
 

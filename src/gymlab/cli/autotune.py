@@ -18,8 +18,8 @@ from gymlab.cli.options import (
     output_mode,
     print_json,
 )
-from gymlab.cli.startup import run_guard
 from gymlab.core.errors import UserError
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from gymlab.campaigns.autotune.state import AutotuneState
@@ -104,7 +104,7 @@ def _tune(root: Path, state: AutotuneState, output: str) -> AutotuneState:
             typer.echo(text, err=True)
 
     stages = Stages(root, state, output, say)
-    with run_guard("before tuning began"):
+    with guard_command("before tuning began"):
         try:
             state = stages.run(typed_command())
         except AutotuneInterrupted as ended:

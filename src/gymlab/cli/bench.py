@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gymlab.cli.options import JsonOnStdout, OverridesArgument, print_json
-from gymlab.cli.startup import run_guard
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from gymlab.campaigns.bench.peer import PeerWork
@@ -40,7 +40,7 @@ def bench(
     from gymlab.campaigns.bench.peer import same_work
     from gymlab.recipes.resolve import resolve
 
-    with run_guard("before all was measured"):
+    with guard_command("before all was measured"):
         resolved = resolve(recipe, overrides or ())
         work = None if peer is None else same_work(resolved.recipe, budget)
         console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gymlab.cli.options import JsonOnStdout, print_json
-from gymlab.cli.startup import run_guard
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def smoke(
     if not chosen:
         raise UserError("no recipe is both of these names and of these families")
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
-    with run_guard("before all were done"), SmokeTest(chosen, jobs or min(4, usable_cores()), timeout) as test:
+    with guard_command("before all were done"), SmokeTest(chosen, jobs or min(4, usable_cores()), timeout) as test:
         _watch(test, console, max(len(found.reference) for found in chosen))
     statuses = {"passed": "ok", "failed": "failed", "skipped": "skipped"}
     count = {name: sum(v.status == status for v in test.checks) for name, status in statuses.items()}

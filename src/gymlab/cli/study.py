@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gymlab.cli.options import JsonOnStdout, OverridesArgument, RecipeArgument, RunBudget, RunSeed, print_json
-from gymlab.cli.startup import run_guard
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from gymlab.core.statistics import Estimate
@@ -38,7 +38,7 @@ def coverage(
     name = _resolve(recipe, overrides)
     head = ("rollout", "cells", "one env", "worth", "shared", "jaccard", "new", "own", "other", "so far")
     console.print("".join(f"{title:>9}" for title in head))
-    with run_guard("before all rollouts were seen"):
+    with guard_command("before all rollouts were seen"):
         for found in study(name, updates=updates, seed=seed):
             row = found.overlaps[-1]
             numbers = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
@@ -81,7 +81,7 @@ def seeds(
     trained: list[ArmRun] = []
     console.print(f"{'seed':>4}  {'arm':<10}{'final':>10}{'on the way':>12}")
     total = runs * len(ARMS)
-    with run_guard("before all runs were done"), console.status(f"run 1 of {total}") as status:
+    with guard_command("before all runs were done"), console.status(f"run 1 of {total}") as status:
         for run in study(resolved, runs=runs):
             trained.append(run)
             status.update(f"run {min(len(trained) + 1, total)} of {total}")

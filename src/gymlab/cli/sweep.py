@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from gymlab.cli.options import DrawSeed, JsonAtEnd, Quiet, RunBudget, Workers, output_mode, parse_seeds, print_json
-from gymlab.cli.startup import run_guard
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from gymlab.campaigns.sweep.plan import SweepOptions
@@ -69,7 +69,7 @@ def start(
 
     Example: gymlab sweep CartPole-v1:ppo --space ppo.learning_rate=log:1e-4..1e-2 --trials 8 --budget 20k
     """
-    with run_guard("before the sweep began"):
+    with guard_command("before the sweep began"):
         from gymlab.campaigns.sweep.plan import SweepOptions
 
         options = SweepOptions(
@@ -106,7 +106,7 @@ def resume(
 
     Example: gymlab sweep resume my-sweep
     """
-    with run_guard("before the sweep went on"):
+    with guard_command("before the sweep went on"):
         _run(_open_store(name, storage), workers, quiet=quiet, json=json, take_over=take_over)
 
 
@@ -118,7 +118,7 @@ def join(
 
     Example: gymlab sweep join my-sweep --storage postgresql://host/sweeps
     """
-    with run_guard("before the sweep was joined"):
+    with guard_command("before the sweep was joined"):
         _run(_open_store(name, storage), workers, quiet=quiet, json=json)
 
 

@@ -29,15 +29,16 @@ from gymlab.cli.options import (
     output_mode,
 )
 from gymlab.cli.queue import queue_resume, queue_training
-from gymlab.cli.startup import gc_off_during_start, run_guard
 from gymlab.cli.targets import RecipeArguments, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
+from gymlab.session.run_guard import guard_command, startup_done
 
 if TYPE_CHECKING:
     from gymlab.recipes.resolve import Resolved
+    from gymlab.recipes.schema import Recipe
     from gymlab.runs.paths import RunPaths
     from gymlab.session.result import Result
-    from gymlab.session.session import Options
+    from gymlab.session.session import Options, Start
     from gymlab.trackers.assemble import Trackers
 
 Overrides = Annotated[list[str] | None, typer.Argument(help="key=value, e.g. learning_rate=1e-3 n_envs=16.")]
@@ -178,7 +179,7 @@ def _launch_options(
 
 def _train(target: RecipeArguments, new: NewRunOptions, launch: LaunchOptions) -> None:
     """Train one new run, here or in the background."""
-    with run_guard(), gc_off_during_start() as gc_on_at:
+    with guard_command(gc_off=True):
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
         from gymlab.trackers.assemble import choose_trackers
@@ -192,24 +193,12 @@ def _train(target: RecipeArguments, new: NewRunOptions, launch: LaunchOptions) -
 
             detach_new(root, new.run_id, resolved.recipe.name, json=launch.json)
             return
-        from gymlab.features.console import make_console
-        from gymlab.features.key_presses import make_key_presses
         from gymlab.session.jax_setup import use_threads
-        from gymlab.session.start import train as start_training
+        from gymlab.session.start import NewRun
 
-        options = _session_options(new, resolved, trackers)
         use_threads(resolved.recipe)
-        console = make_console(launch.output, resolved.notes)
-        with console, make_key_presses(launch.output) as keys:
-            result = start_training(
-                resolved.recipe,
-                options,
-                root,
-                watchers=[console, keys],
-                announce=gc_on_at(console.announce),
-                init_from=source,
-            )
-        _finish(result, launch)
+
+        _run(resolved.recipe, _session_options(new, resolved, trackers), NewRun(root, source), launch)
 
 
 def _session_options(new: NewRunOptions, resolved: Resolved, trackers: Trackers) -> Options:
@@ -232,7 +221,7 @@ def _session_options(new: NewRunOptions, resolved: Resolved, trackers: Trackers)
 
 def _resume(run: str | None, changes: ResumeOptions, launch: LaunchOptions) -> None:
     """Resume the run or group of that name, by default the newest interrupted run."""
-    with run_guard():
+    with guard_command(gc_off=True):
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.selection import select_checkpoint
 
@@ -243,6 +232,7 @@ def _resume(run: str | None, changes: ResumeOptions, launch: LaunchOptions) -> N
         if group is not None:
             from gymlab.cli.train_group import resume_group
 
+            startup_done()
             resume_group(group, changes, launch)
             return
         from gymlab.trackers.assemble import choose_trackers
@@ -259,12 +249,9 @@ def _resume(run: str | None, changes: ResumeOptions, launch: LaunchOptions) -> N
 
 def _resume_one(paths: RunPaths, which: str, changes: ResumeOptions, trackers: Trackers, launch: LaunchOptions) -> None:
     from gymlab.cli.detach import typed_command
-    from gymlab.features.console import make_console
-    from gymlab.features.key_presses import make_key_presses
     from gymlab.recipes.resolve import read_run_recipe
     from gymlab.session.jax_setup import use_threads
-    from gymlab.session.start import Continuation, NothingToDo
-    from gymlab.session.start import resume as resume_training
+    from gymlab.session.start import Continuation, NothingToDo, continue_run
 
     continuation = Continuation(
         which=which,
@@ -279,14 +266,24 @@ def _resume_one(paths: RunPaths, which: str, changes: ResumeOptions, trackers: T
     )
     if not changes.changes:
         use_threads(read_run_recipe(paths.recipe))
-    console = make_console(launch.output, [])
     try:
-        with console, make_key_presses(launch.output) as keys, gc_off_during_start() as gc_on_at:
-            announce = gc_on_at(console.announce)
-            result = resume_training(paths, continuation, watchers=[console, keys], announce=announce)
+        recipe, options, start = continue_run(paths, continuation)
     except NothingToDo as message:
         typer.echo(str(message))
         return
+    _run(recipe, options, start, launch)
+
+
+def _run(recipe: Recipe, options: Options, start: Start, launch: LaunchOptions) -> None:
+    """Train one run in this process, with a console."""
+    from gymlab.features.console import make_console
+    from gymlab.features.key_presses import make_key_presses
+    from gymlab.session.session import prepare
+
+    with make_console(launch.output, list(options.notes)) as console, make_key_presses(launch.output) as keys:
+        watchers = [console, keys]
+        with prepare(recipe, options, start, watchers=watchers, announce=console.announce) as session:
+            result = session.run()
     _finish(result, launch)
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from gymlab.cli.options import LaunchOptions, NewRunOptions, OutputMode, ResumeOptions, parse_seeds
-from gymlab.cli.startup import run_guard
 from gymlab.cli.targets import RecipeArguments
 from gymlab.core.errors import UserError
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from gymlab.campaigns.executors.pool import Pool
@@ -41,7 +41,7 @@ def train_group(target: RecipeArguments, layout: GroupLayout, new: NewRunOptions
     _refuse_detaching(launch)
     if layout.vmap is not None and layout.jobs is not None:
         raise UserError("--jobs is for runs in processes of their own: leave it out beside --vmap")
-    with run_guard(), _pool(layout.jobs, len(seeds)) as pool:
+    with guard_command(), _pool(layout.jobs, len(seeds)) as pool:
         if layout.vmap is None and not _may_have_gpu():
             pool.warm_up()  # while the recipe is read
         from gymlab.campaigns.group import GroupOptions, make_group, new_specs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gymlab.cli.options import JsonOnStdout, OverridesArgument, RecipeArgument, print_json
-from gymlab.cli.startup import run_guard
+from gymlab.session.run_guard import guard_command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ def tune_envs(
     from gymlab.session.throughput import overrides_for, recommend
 
     console = Console(stderr=json, markup=False, highlight=False, soft_wrap=True)
-    with run_guard("before all were timed"):
+    with guard_command("before all were timed"):
         resolved = resolve(recipe, overrides or ())
         for note in resolved.notes:
             console.print(f"note: {note}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
@@ -77,18 +76,16 @@ def check_room(folder: Path, room: Room, *, held: int = 0) -> None:
         )
 
 
-@contextlib.contextmanager
-def translate_disk_errors(paths: RunPaths | None = None) -> Iterator[None]:
-    """Raise DiskFault for errors that the disk causes, naming the newest intact checkpoint of the run at `paths`."""
-    try:
-        yield
-    except Exception as error:  # any: libraries wrap disk errors in their own; all others are raised again
-        causes = list(_causes(error))
-        why = next((why for cause in causes if (why := _disk_problem(cause, paths)) is not None), None)
-        if why is None:
-            raise
-        message = next((str(cause) for cause in causes if isinstance(cause, DiskFault)), None)
-        raise DiskFault(message or _message(why, paths)) from error
+def disk_fault(error: BaseException, paths: RunPaths | None = None) -> DiskFault | None:
+    """The DiskFault to raise for an error that the disk causes, naming the newest intact checkpoint of the run at
+    `paths`; None for any other error. Libraries wrap disk errors in their own, so the causes are searched too.
+    """
+    causes = list(_causes(error))
+    why = next((why for cause in causes if (why := _disk_problem(cause, paths)) is not None), None)
+    if why is None:
+        return None
+    message = next((str(cause) for cause in causes if isinstance(cause, DiskFault)), None)
+    return DiskFault(message or _message(why, paths))
 
 
 def _message(why: str, paths: RunPaths | None) -> str:

@@ -376,7 +376,8 @@ class Learner(Model):
         from gymlab.envs.registry import spec_threshold
         from gymlab.recipes.project_settings import runs_folder
         from gymlab.runs.store import RunStore
-        from gymlab.session.session import Options, Session, Start
+        from gymlab.session.run_guard import guard_run
+        from gymlab.session.session import Options, Position, Session
 
         run, folder = named
         call = self._call
@@ -386,10 +387,12 @@ class Learner(Model):
         recipe = recipe.model_copy(update={"env": env})
         parts = dataclasses.replace(setup.parts, recipe=recipe, program=call, plan=plan)
         options = Options(seed=self.seed, full_budget=True)
-        with RunStore.create(folder or runs_folder(), run if isinstance(run, str) else None, name=recipe.name) as store:
-            session = Session(parts, store, options, features)
+        position = Position(call.current, call.clock, horizon=recipe.budget)
+        run_id = run if isinstance(run, str) else None
+        with guard_run() as guard, RunStore.create(folder or runs_folder(), run_id, name=recipe.name) as store:
+            session = Session(parts, store, options, position, guard, features)
             session.write_manifest()
-            session.run(call.current, Start(call.clock, horizon=recipe.budget))
+            session.run()
 
 
 class PPO(Learner):

@@ -1,12 +1,17 @@
-"""Session: trains one run, new or resumed, in its run folder."""
+"""Session: one run in its run folder. `prepare` makes everything ready, `run` trains."""
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gymlab.core.clock import Clock
@@ -19,24 +24,29 @@ from gymlab.features.remote_control import RemoteControl
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
-from gymlab.runs.disk_space import translate_disk_errors
+from gymlab.runs.disk_space import Room, check_room
 from gymlab.runs.locks import Owner
 from gymlab.runs.manifest import build_manifest, fingerprint, versions
 from gymlab.runs.metrics_writer import MetricsWriter
+from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.store import RunStore
-from gymlab.session.build import Parts, updates_per_row
+from gymlab.session.build import Parts, build, updates_per_row
 from gymlab.session.choose_engine import env_description
 from gymlab.session.evaluation_features import core_sharing, evaluation_features
 from gymlab.session.failures import describe_failures, require_no_nan
 from gymlab.session.result import LatestEvaluation, Result
 from gymlab.session.run_features import make_video, references, restore_features, run_features
+from gymlab.session.run_guard import RunGuard, guard_run, startup_done
 from gymlab.session.signals import watch_signals
 from gymlab.trackers.assemble import Trackers, make_tracker
 from gymlab.training.events import Checkpointed, CheckpointKind, Feature
 from gymlab.training.loop import Barrier, Loop, TrainOutcome
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
+
+Announce = Callable[[Parts, list[str]], None]  # called once everything is ready, with the notes
+Make = Callable[..., Parts]  # (recipe, seed, horizon): `build` or a wrapper of it
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,6 @@ class Options:
     group: str | None = None
     note: str | None = None
     command: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
-    forked_from: str | None = None
     solved_at_source: str | None = None
     notes: tuple[str, ...] = ()  # on how the recipe was resolved
     changes: tuple[tuple[str, Any, Any], ...] = ()
@@ -59,45 +68,104 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a session starts: by default at the beginning."""
+class Position:
+    """Where training begins: the state, its clock, the states of the features, and the end of the schedules."""
 
+    state: TrainState
     clock: Clock = field(default_factory=Clock)
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
-    horizon: Steps | None = None
+    horizon: Steps | None = None  # None: the budget
     resumed: bool = False
-    notes: tuple[str, ...] = ()  # for the log
+    notes: tuple[str, ...] = ()  # for the header and the log
+
+
+class Start(ABC):
+    """A kind of start of a run; `session.start` has all of them. `prepare` calls the methods in this order."""
+
+    runs_root: Path
+    horizon: Steps | None = None  # where schedules end; None: at the budget
+    store: RunStore | None = None  # the folder of an existing run; a new one is created when everything is ready
+
+    def claim(self, recipe: Recipe, guard: RunGuard) -> Start:
+        """Lock an existing run and read its checkpoint. Returns the kind of start that follows from it."""
+        del recipe, guard
+        return self
+
+    @abstractmethod
+    def position(self, parts: Parts, initial: TrainState) -> Position:
+        """Where training begins; `initial` is the state at the seed."""
+
+    @abstractmethod
+    def write(self, session: Session) -> None:
+        """Write what describes the run or this session, before the first update."""
+
+
+@contextmanager
+def prepare(
+    recipe: Recipe,
+    options: Options,
+    start: Start,
+    *,
+    watchers: Sequence[Feature] = (),
+    announce: Announce = lambda *_: None,
+    make: Make = build,
+) -> Iterator[Session]:
+    """Everything before the first update; the session is then trained by `run`.
+
+    `make` builds the parts; executors pass one that shares compiled parts between runs.
+    """
+    with guard_run() as guard:
+        start = start.claim(recipe, guard)
+        parts = make(recipe, options.seed, horizon=start.horizon)
+        guard.at_exit(parts.program.close)
+        position = start.position(parts, parts.program.start(options.seed, ahead=True))
+        held = 0 if start.store is None else _checkpoint_bytes(start.store.paths)
+        check_room(start.runs_root, required_space(parts, position.state), held=held)
+        new = partial(RunStore.create, start.runs_root, options.run_id, name=recipe.name)
+        store = start.store or guard.open_store(new)
+        session = Session(parts, store, options, position, guard, watchers)
+        start.write(session)
+        startup_done()
+        announce(parts, list(position.notes))
+        yield session
 
 
 class Session:
     """A run folder, the parts of a run, and its features."""
 
-    def __init__(self, parts: Parts, store: RunStore, options: Options, watchers: Sequence[Feature] = ()) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        store: RunStore,
+        options: Options,
+        position: Position,
+        guard: RunGuard,
+        watchers: Sequence[Feature] = (),
+    ) -> None:
         self.parts = parts
         self.store = store
         self.options = options
+        self.position = position
         self.recipe: Recipe = parts.recipe
+        self._guard = guard
         self._latest = LatestEvaluation()
         self._watchers = watchers
         keep_secret(argv_secrets(options.command))
         parts.full_budget = options.full_budget
         self._tracker = make_tracker(options.trackers, store.paths)
         parts.trackers = tuple(self._tracker.describe())
-        vmapped = {"vmapped": parts.vmap_size} if parts.vmap_size > 1 else {}
-        self.fingerprint = fingerprint(device=parts.chosen.device, engine=parts.chosen.engine, **vmapped)
+        self.fingerprint = run_fingerprint(parts)
 
-    def run(self, state: TrainState, start: Start) -> Result:
-        """Train from `state` until something ends the run."""
-        with translate_disk_errors(self.store.paths):
-            return self._run(state, start)
-
-    def _run(self, state: TrainState, start: Start) -> Result:
+    def run(self) -> Result:
+        """Train until something ends the run."""
         paths = self.store.paths
+        position = self.position
+        self._guard.paths = paths
         with (
-            LogFile(paths.log, self._opening(start)) as log_file,
+            LogFile(paths.log, self._opening()) as log_file,
             self._tracker as tracker,  # closed after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            evaluation_features(self.parts, state, paths, self.options.evaluator_cores) as evaluation,
+            evaluation_features(self.parts, position.state, paths, self.options.evaluator_cores) as evaluation,
             make_video(
                 self.recipe,
                 paths,
@@ -117,24 +185,23 @@ class Session:
                 tracker,
                 video,
             ]
-            restore_features(features, start.features)
-            barrier = self._barrier(record, start.horizon or self.recipe.budget)
-            loop = Loop(self.parts.program, self.parts.plan, features, barrier)
-            loop.restore(start.features)
+            restore_features(features, position.features)
+            loop = Loop(self.parts.program, self.parts.plan, features, self._barrier(record))
+            loop.restore(position.features)
             with watch_signals(loop.interrupt) as interrupts:
                 self.store.start()
                 with describe_failures(self.parts, paths):
-                    outcome = loop.run(state, start.clock, resumed=start.resumed)
+                    outcome = loop.run(position.state, position.clock, resumed=position.resumed)
         return self._result(outcome, interrupts.exit_code if outcome.status == "stopped" else 0)
 
-    def _opening(self, start: Start) -> list[str]:
+    def _opening(self) -> list[str]:
         return [
             f"gymlab {versions()['gymlab']}, {Owner.me()}: {first_line(self.parts)}",
             f"command: {shlex.join(redact_argv(self.options.command))}",
-            *(f"note: {note}" for note in (*self.options.notes, *start.notes)),
+            *(f"note: {note}" for note in (*self.options.notes, *self.position.notes)),
         ]
 
-    def write_manifest(self) -> None:
+    def write_manifest(self, forked_from: str | None = None) -> None:
         """Write the manifest and the recipe, before the first update."""
         recipe = self.recipe
         options = self.options
@@ -158,14 +225,16 @@ class Session:
             "note": options.note,
             "notes": list(options.notes),
             "full_budget": options.full_budget,
-            "forked_from": options.forked_from,
+            "forked_from": forked_from,
             "registered": foreign_registration_json(recipe.env.id),
             "changes": [list(change) for change in options.changes],
         }
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})
         self.store.write_recipe(dump_redacted_recipe(recipe))
 
-    def _barrier(self, record: Record, horizon: Steps) -> Barrier:
+    def _barrier(self, record: Record) -> Barrier:
+        horizon = self.position.horizon or self.recipe.budget
+
         def barrier(
             state: TrainState, clock: Clock, features: dict[str, dict[str, Any]], kinds: tuple[CheckpointKind, ...]
         ) -> Checkpointed:
@@ -213,3 +282,25 @@ class Session:
 def _reproducible(row: dict[str, float]) -> dict[str, float]:
     """A row without the metrics that differ between machines."""
     return {name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"}
+
+
+def run_fingerprint(parts: Parts) -> dict[str, Any]:
+    """What must be equal for a run to be resumed exactly: versions, device, engine."""
+    vmapped = {"vmapped": parts.vmap_size} if parts.vmap_size > 1 else {}
+    return fingerprint(device=parts.chosen.device, engine=parts.chosen.engine, **vmapped)
+
+
+def required_space(parts: Parts, state: TrainState) -> Room:
+    """The disk space a run needs from this state on."""
+    tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
+    checkpoint = sum(tensor.nbytes for tensor in tensors)
+    action = parts.spaces.action
+    if parts.chosen.engine != "jax":  # host envs are restored by replaying the actions of an episode
+        steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
+        checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
+    rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
+    return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
+
+
+def _checkpoint_bytes(paths: RunPaths) -> int:
+    return sum(file.stat().st_size for file in paths.checkpoints.rglob("*") if file.is_file())

@@ -16,14 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
 
-from gymlab.core.errors import RunError, UserError
-
-if TYPE_CHECKING:
-    from gymlab.runs.store import RunStore
+from gymlab.core.errors import UserError
 
 HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 GRACE_SECONDS = 8.0  # for a clean end; then the process ends without one
@@ -256,26 +251,9 @@ def watch_signals(interrupt: Callable[[str], None]) -> Iterator[Interrupts]:
         yield interrupts
 
 
-@contextmanager
-def open_store(make: Callable[[], RunStore]) -> Iterator[RunStore]:
-    """The store of a run, closed on every way out, also when the process is ended by force."""
-    with ExitStack() as stack:
-        if not _guards:
-            yield stack.enter_context(make())
-            return
-        guard = _guards[-1]
-        with guard.held():  # a signal in between would leave an orphaned folder
-            store = stack.enter_context(make())
-            stack.enter_context(guard.cleanup(partial(_abandon, store)))
-        yield store
-
-
-def _abandon(store: RunStore, reason: str) -> None:
-    if store.status.get("status") == "running":
-        store.end("stopped", reason)
-        return
-    with suppress(RunError):  # an older run, not changed yet
-        store.discard()
+def process_guard() -> Interrupts | None:
+    """The guard of this process, where `guard_process` is active."""
+    return _guards[-1] if _guards else None
 
 
 @contextmanager

@@ -117,8 +117,9 @@ class Loop:
                 feature(event, self)
         if self._requested and self._barrier is not None:
             kinds: tuple[CheckpointKind, ...] = tuple(sorted(self._requested))
-            stateful = (*self._features, self._totals)
-            states = {part.name: state for part in stateful if (state := part.state())}
+            states = {feature.name: state for feature in self._features if (state := feature.state())}
+            if totals := self._totals.state():
+                states[self._totals.name] = totals
             self._requested.clear()
             self._deliver(self._barrier(self._trainer.materialize(self._state), self._clock, states, kinds))
 

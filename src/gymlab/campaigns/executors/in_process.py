@@ -16,9 +16,8 @@ from gymlab.runs.selection import select_checkpoint
 from gymlab.session import start
 from gymlab.session.build import Parts
 from gymlab.session.result import Result
-from gymlab.session.session import Options
+from gymlab.session.session import Make, Options
 from gymlab.session.signals import Interrupted
-from gymlab.session.start import Make
 from gymlab.trackers.assemble import Trackers
 
 

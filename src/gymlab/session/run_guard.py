@@ -1,0 +1,105 @@
+"""Guards around training: stop signals, the terminal, garbage collection and disk errors.
+
+`guard_command` is entered once by a command that trains, `guard_run` once for each run in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gymlab.core.errors import RunError
+
+if TYPE_CHECKING:
+    from gymlab.runs.paths import RunPaths
+    from gymlab.runs.store import RunStore
+
+
+@contextmanager
+def guard_command(when: str = "before training began", *, gc_off: bool = False) -> Iterator[None]:
+    """Around a command that trains: handle stop signals, restore the terminal, set the exit code.
+
+    `when` completes the message after a signal, e.g. "SIGTERM before training began". With `gc_off`, garbage
+    collection is disabled until `startup_done`: nearly all objects made before live as long as the run.
+    """
+    from gymlab.session.signals import Interrupted, guard_process
+    from gymlab.terminal.restore import TerminalSettings, restored_on_stop_signals
+
+    terminal = TerminalSettings()
+    if gc_off:
+        gc.disable()
+    try:
+        with restored_on_stop_signals(terminal), guard_process(terminal.restore) as interrupts:
+            yield
+    except Interrupted:
+        print(f"{interrupts.reason} {when}", file=sys.stderr, flush=True)
+        raise
+    finally:
+        terminal.restore()
+        if gc_off:
+            gc.enable()
+            gc.unfreeze()
+
+
+def startup_done() -> None:
+    """Enable garbage collection where `guard_command` disabled it; it ignores the objects that exist by now."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
+class RunGuard:
+    """Owns what one run has opened: its folder, closed on every way out, and anything else with `at_exit`."""
+
+    def __init__(self, paths: RunPaths | None = None) -> None:
+        self.paths = paths  # of the run, once it has begun: then disk errors name its last checkpoint
+        self.opened = ExitStack()
+
+    def open_store(self, make: Callable[[], RunStore]) -> RunStore:
+        """The store of the run, closed at the end, also when the process is ended by force."""
+        from gymlab.session.signals import process_guard
+
+        process = process_guard()
+        if process is None:
+            return self.opened.enter_context(make())
+        with process.held():  # a signal in between would leave an orphaned folder
+            store = self.opened.enter_context(make())
+            self.opened.enter_context(process.cleanup(partial(_abandon, store)))
+        return store
+
+    def at_exit(self, close: Callable[[], None]) -> None:
+        self.opened.callback(close)
+
+
+@contextmanager
+def guard_run(paths: RunPaths | None = None) -> Iterator[RunGuard]:
+    """Around one run, from its preparation to its end: errors that the disk causes become DiskFault."""
+    guard = RunGuard(paths)
+    # Before the folder is closed, which writes the error's message to the status; and again, as that may fail too.
+    with _translate_disk_errors(guard), guard.opened, _translate_disk_errors(guard):
+        yield guard
+
+
+@contextmanager
+def _translate_disk_errors(guard: RunGuard) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # any: libraries wrap disk errors in their own; all others are raised again
+        from gymlab.runs.disk_space import disk_fault
+
+        fault = disk_fault(error, guard.paths)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _abandon(store: RunStore, reason: str) -> None:
+    if store.status.get("status") == "running":
+        store.end("stopped", reason)
+        return
+    with suppress(RunError):  # an older run, not changed yet
+        store.discard()

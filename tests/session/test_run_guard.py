@@ -1,0 +1,29 @@
+import gc
+
+import pytest
+
+from gymlab.session.run_guard import guard_command, startup_done
+
+pytestmark = pytest.mark.fast
+
+
+def test_garbage_collection_is_enabled_when_the_start_is_over():
+    with guard_command(gc_off=True):
+        assert not gc.isenabled()
+        startup_done()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_collection_is_enabled_when_a_start_fails():
+    with pytest.raises(ValueError, match="no"), guard_command(gc_off=True):
+        raise ValueError("no")
+    assert gc.isenabled()
+
+
+def test_garbage_collection_stays_enabled_without_a_request():
+    with guard_command():
+        assert gc.isenabled()
+        startup_done()
+        assert gc.get_freeze_count() == 0
