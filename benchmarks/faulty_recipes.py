@@ -54,7 +54,7 @@ def cure(reference: str, seed: int, rounds: int = ROUNDS) -> dict[str, Any]:
         folder = Path(name)
         shutil.copytree(RECIPES, folder / "recipes")
         run = train(folder, reference, seed)
-        story: dict[str, Any] = {"recipe": reference, "sick": run, "rounds": []}
+        story: dict[str, Any] = {"recipe": reference, "before": run, "rounds": []}
         while not run["solved"] and len(story["rounds"]) < rounds:
             advice = gymlab(folder, "diagnose", run["run_id"], "--apply")["applied"]
             run = train(folder, f"{advice['path']}:{advice['variant']}", seed)
@@ -83,7 +83,7 @@ def table(stories: list[dict[str, Any]], seed: int) -> str:
             + ", ".join(f"`{key}` {_value(old)} → {_value(new)}" for key, old, new in step["changes"])
             for step in story["rounds"]
         )
-        last = story["rounds"][-1] if story["rounds"] else story["sick"]
+        last = story["rounds"][-1] if story["rounds"] else story["before"]
         solved = f"yes, after {last['env_steps']} env_steps" if last["solved"] else "no"
         rows.append(f"| `{story['recipe']}` | {_score(story['sick'])} | {steps} | {_score(last)} | {solved} |")
     cured = sum(bool(story["rounds"]) and story["rounds"][-1]["solved"] for story in stories)

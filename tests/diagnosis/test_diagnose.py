@@ -323,5 +323,5 @@ def test_following_the_first_advice_repairs_a_faulty_recipe(variant):
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     story = json.loads(done.stdout.splitlines()[0])
-    assert not story["sick"]["solved"]
+    assert not story["before"]["solved"]
     assert story["rounds"][-1]["solved"], story

@@ -58,5 +58,5 @@ def test_the_table_of_cured_recipes_is_the_one_that_was_measured():
     assert f"{len(cured)} of {len(known['stories'])} solved" in page
     assert len(known["stories"]) >= 8
     assert len(cured) >= 5
-    assert not any(story["sick"]["solved"] for story in known["stories"])
+    assert not any(story["before"]["solved"] for story in known["stories"])
     assert [story["recipe"] for story in known["stories"] if f"| `{story['recipe']}` |" not in page] == []

@@ -43,6 +43,32 @@ def test_no_identifier_holds_a_private_word():
     assert found == []
 
 
+def json_keys(tree):
+    """String constants used as keys: of dict displays, of subscripts, of aliases."""
+    for node in ast.walk(tree):
+        keys = []
+        match node:
+            case ast.Dict():
+                keys = node.keys
+            case ast.Subscript():
+                keys = [node.slice]
+            case ast.keyword() if node.arg and node.arg.endswith("alias"):
+                keys = [node.value]
+        for key in keys:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.lineno, key.value
+
+
+def test_no_key_of_a_file_or_of_json_holds_a_private_word():
+    found = [
+        f"{path.relative_to(SOURCE)}:{line} {key}"
+        for path, tree in TREES.items()
+        for line, key in json_keys(tree)
+        if PRIVATE_WORDS & set(re.split(r"[^a-z]", key.lower()))
+    ]
+    assert found == []
+
+
 def test_a_class_name_means_one_class():
     places = defaultdict(list)
     for path, tree in TREES.items():

@@ -41,7 +41,7 @@ def awaited(run):
     """What the newest checkpoint's run was waiting for."""
     if not any(run.checkpoints.glob("[0-9]*")):
         return None
-    return load_checkpoint(run).info["features"]["evaluate_aside"]["pending"]
+    return load_checkpoint(run).info["features"]["evaluate_async"]["pending"]
 
 
 @pytest.fixture(scope="module")

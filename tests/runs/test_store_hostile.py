@@ -163,7 +163,7 @@ for n, name in enumerate(names):
             data = payload if name.endswith(file) else b"x"
             (root / "checkpoints" / "5" / file).write_bytes(data)
             facts[file] = {"sha256": sha256(data), "bytes": len(data)}
-        good = _sealed({"format": 1, "env_steps": 5, "kinds": ["best"], "info": {}, "files": facts})
+        good = _sealed({"format": 2, "env_steps": 5, "kinds": ["best"], "info": {}, "files": facts})
         (root / "checkpoints" / "5" / "checkpoint.json").write_bytes(good)
         (root / name).write_bytes(payload)
         paths = selection.select_run(root.name, root.parent)
@@ -219,11 +219,11 @@ class Bomb:
         return os.system, ("touch " + str(root) + "/pwned",)
 bomb = pickle.dumps(Bomb())
 payloads = [bomb, b"", b"\\0" * 100, b"\\xff" * 9, b"PK\\3\\4" + bomb, (2**62).to_bytes(8, "little") + b"{}",
-            b"[" * 99_999, b'{"a":' * 9_999, b"!!python/object/apply:os.system [id]", b"null", b'{"format": 1}',
-            b'{"format": 1, "files": {"policy.safetensors": {"sha256": 3}}, "recipe": "!!python/name:os.system"}',
-            b'{"format": 1, "files": [], "module": "os:system"}', b'{"format": 1e400}']
+            b"[" * 99_999, b'{"a":' * 9_999, b"!!python/object/apply:os.system [id]", b"null", b'{"format": 2}',
+            b'{"format": 2, "files": {"policy.safetensors": {"sha256": 3}}, "recipe": "!!python/name:os.system"}',
+            b'{"format": 2, "files": [], "module": "os:system"}', b'{"format": 1e400}']
 members = ["model.json", "policy.safetensors", "state.safetensors"]
-sound = {"model.json": b'{"format": 1, "files": {}}', "policy.safetensors": b"x", "state.safetensors": b"x"}
+sound = {"model.json": b'{"format": 2, "files": {}}', "policy.safetensors": b"x", "state.safetensors": b"x"}
 
 def archive(name, contents, kind=zipfile.ZIP_STORED):
     with zipfile.ZipFile(root / name, "w", kind) as out:

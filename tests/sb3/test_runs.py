@@ -130,4 +130,4 @@ def test_an_env_that_only_the_script_can_make_is_evaluated_in_between_with_the_s
 
 
 def _pending(run):
-    return load_checkpoint(run).info["features"]["evaluate_aside"]["pending"]
+    return load_checkpoint(run).info["features"]["evaluate_async"]["pending"]

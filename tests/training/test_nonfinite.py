@@ -153,7 +153,7 @@ def test_an_exploding_run_can_be_looked_at_replayed_and_resumed_with_a_lower_rat
     report = json.loads((path / "fault.json").read_text())
     report["hp"]["learning_rate"] = 1e-4  # as if the machine had made a mistake
     (path / "fault.json").write_text(json.dumps(report))
-    assert looked_at(cli, replay=True)["replay"]["told"].startswith("not reproducible: the update is sound now")
+    assert looked_at(cli, replay=True)["replay"]["message"].startswith("not reproducible: the update is sound now")
     state = bytearray((path / "state.safetensors").read_bytes())
     state[-1] ^= 1
     (path / "state.safetensors").write_bytes(state)

@@ -97,14 +97,14 @@ def test_a_training_run_is_watched_held_stepped_and_stopped_from_its_page(chrome
         tab.get_by_role("tabpanel").get_by_role("button", name="Checkpoint").click()
         env_steps = (held + 2) * 128
         tab.get_by_text(f"Weights and normaliser of checkpoint {env_steps}").wait_for()
-        tab.get_by_role("button", name="Go on").first.click()
+        tab.get_by_role("button", name="Resume").first.click()
         wait_until(lambda: newest(paths) > held + 2, "going on")
 
         tab.get_by_role("button", name="Stop").click()
         wait_until(lambda: read_status(paths)["status"] == "stopped", "the end")
         tab.get_by_text("stopped", exact=True).wait_for()
         assert not (paths.root / "requests").exists()
-        assert not (paths.root / "steering.json").exists()
+        assert not (paths.root / "pause.json").exists()
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_a_run_that_was_held_and_stepped_has_the_numbers_of_one_that_was_not(fol
     held = start("train", "small.yaml", "--run-id", "held", "--full-budget", "-q", cwd=folder)
     paths = RunPaths(folder / "runs" / "held")
     wait_until(lambda: newest(paths) > 0, "the first update")
-    for request in ("pause", "step", "step", "go_on", "checkpoint"):
+    for request in ("pause", "step", "step", "resume", "checkpoint"):
         requests.send_request(paths, request)
         time.sleep(0.5)
     held.communicate(timeout=120)

@@ -277,8 +277,8 @@ class AlertEngine:
         return {
             "clock": list(self._clock._replace(seconds=0.0)),
             "row": row,
-            "kept": None if self._late_row is None else [self._late_row[0], _finite(self._late_row[1])],
-            "looked": None if math.isinf(self._last_full) else self._last_full,
+            "late_row": None if self._late_row is None else [self._late_row[0], _finite(self._late_row[1])],
+            "last_judged_update": None if math.isinf(self._last_full) else self._last_full,
             "rules": saved,
         }
 
@@ -286,9 +286,9 @@ class AlertEngine:
         """Continue from `state`; rules it does not know start from scratch."""
         self._clock = Clock(*state["clock"])
         self._row = dict(state["row"])
-        late_row = state["kept"]
+        late_row = state["late_row"]
         self._late_row = None if late_row is None else (late_row[0], dict(late_row[1]))
-        self._last_full = -math.inf if state["looked"] is None else state["looked"]
+        self._last_full = -math.inf if state["last_judged_update"] is None else state["last_judged_update"]
         for name, saved in state["rules"].items():
             if name in self._states:
                 self._states[name] = _RuleState.from_json(saved)

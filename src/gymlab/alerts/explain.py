@@ -46,7 +46,7 @@ def explain(name: str) -> list[Explanation]:
 def _explanation(rule: AlertRule, algorithms: tuple[str, ...]) -> Explanation:
     facts = {
         "severity": rule.severity,
-        "looks at": _metrics(rule),
+        "metrics": _metrics(rule),
         "raised": _raised(rule),
         "cleared": f"after {_updates(rule.clear_after)} without it",
         "for": ", ".join(algorithms),

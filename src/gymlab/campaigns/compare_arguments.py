@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gymlab.campaigns.benchmark_table.seeded_recipe import seed_recipe
 from gymlab.campaigns.scored_runs import ScoredRun
-from gymlab.core.errors import UserError, suggestion
+from gymlab.core.errors import FormatError, UserError, suggestion
 from gymlab.runs.paths import RunPaths, run_paths
 from gymlab.runs.registry import Registry
 from gymlab.runs.selection import select_run
@@ -43,6 +43,8 @@ def parse_side(text: str, runs_root: Path, options: CompareOptions, base: str | 
         return _recipe_jobs([*_split(base), *words], runs_root, options)
     try:
         return _run_jobs(text, [select_run(part, runs_root) for part in text.split(",")], options)
+    except FormatError:
+        raise
     except UserError as no_run:
         if text.startswith("@") or ("," in text and words == [text]):  # not an override, whose value may contain commas
             raise

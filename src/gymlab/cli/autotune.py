@@ -160,7 +160,7 @@ def _result(found: Comparison) -> dict[str, Any]:
     worse = found.score.significant and found.score.gain.high < 0
     return {
         "verdict": "better" if better else "worse" if worse else "no improvement shown",
-        "told": comparison.verdict(found.score, "the recipe", "the tuned one"),
+        "message": comparison.verdict(found.score, "the recipe", "the tuned one"),
         "score": found.score.as_json(),
         "runs": {side.label: [record.run_id for record in side.records] for side in (found.a, found.b)},
     }
@@ -177,7 +177,7 @@ def _write_tuned(root: Path, state: AutotuneState, variant: str, *, write: bool)
     overrides = [*state.overrides, f"budget={state.budget}", *state.chosen]
     provenance = [
         f"autotune {state.name} ({state.created[:10]}) of {state.reference}, {state.trials} trials",
-        state.result["told"] if state.result else "not confirmed",
+        state.result["message"] if state.result else "not confirmed",
         f"changed: {' '.join(state.chosen)}",
     ]
     path = write_variant(state.reference, overrides, variant, provenance, force=True)
@@ -223,7 +223,7 @@ def _lines(state: AutotuneState) -> list[str]:
     written = [f"written: {state.written}"] if state.written else ["--write writes it all the same"]
     cut = ["the search was cut short by the time"] if state.cut else []
     return [
-        f"{state.result['verdict']}: {state.result['told']}",
+        f"{state.result['verdict']}: {state.result['message']}",
         *rows,
         f"tuned: {' '.join(state.chosen)}",
         f"{len(state.fresh)} fresh seeds a side, {minutes}",

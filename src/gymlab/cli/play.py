@@ -109,7 +109,7 @@ def _find_pretrained(what: str) -> tuple[_PolicySource, Recipe]:
 
 def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_PolicySource | None, Recipe]:
     """The run and its recipe or, if no run has that name, the recipe alone."""
-    from gymlab.core.errors import UserError
+    from gymlab.core.errors import FormatError, UserError
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.recipes.resolve import read_run_recipe, resolve
     from gymlab.runs.checkpoints import load_checkpoint
@@ -117,6 +117,8 @@ def _find(what: str, policy: str | None, imports: list[str]) -> tuple[_PolicySou
 
     try:
         paths, which = select_checkpoint(what, runs_folder(), default="best")
+    except FormatError:
+        raise
     except UserError as no_run:
         if policy == "run" or what.startswith("@"):
             raise

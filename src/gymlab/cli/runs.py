@@ -185,7 +185,7 @@ def rm(run: Run) -> None:
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.store import remove_run
 
-    paths = _select(run)
+    paths = _select(run, any_format=True)
     if paths.root.resolve().parent != runs_folder().resolve():
         raise UserError(f"'{run}' is not in the runs folder '{runs_folder()}': remove it yourself")
     remove_run(paths)
@@ -205,11 +205,11 @@ def reindex() -> None:
     typer.echo(f"{len(entries)} runs in {runs_folder()}")
 
 
-def _select(run: str) -> RunPaths:
+def _select(run: str, *, any_format: bool = False) -> RunPaths:
     from gymlab.recipes.project_settings import runs_folder
     from gymlab.runs.selection import select_run
 
-    return select_run(run, runs_folder())
+    return select_run(run, runs_folder(), any_format=any_format)
 
 
 def _read(runs: list[str], metrics: list[str] | None = None, axis: str = "vec_steps", points: int = 400) -> list[Facts]:

@@ -60,7 +60,9 @@ def start(
     ] = None,
     vmap: Annotated[bool, typer.Option("--vmap", help="A round is one compiled program: for GPUs.")] = False,
     until_solved: Annotated[bool, typer.Option("--until-solved", help="Stop runs when solved.")] = False,
-    stop_at_critical: Annotated[bool, typer.Option("--stop-sick", help="Prune a trial at a critical alert.")] = False,
+    stop_at_critical: Annotated[
+        bool, typer.Option("--stop-at-critical", help="Prune a trial at a critical alert.")
+    ] = False,
     workers: Workers = None,
     quiet: Quiet = False,
     json: JsonAtEnd = False,

@@ -18,6 +18,10 @@ class UserError(GymlabError):
     exit_code = 2
 
 
+class FormatError(UserError):
+    """A run or file that another version of gymlab wrote: it was found, and is not read."""
+
+
 class RunError(GymlabError):
     """The run cannot continue: an env fault, a full disk, NaN."""
 

@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Settings(BaseModel):
     """Frozen; unknown names are refused. A field's docstring is its help text everywhere."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

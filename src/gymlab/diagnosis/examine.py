@@ -88,7 +88,7 @@ def finding_from_fault(fault: Bundle, run: RunContext, *, passed: bool) -> RunFi
         kind="alert" if passed else "fault",
         severity="warning" if passed else "critical",
         title="numbers went bad" + (", and the run has since gone past it" if passed else ""),
-        evidence=f"update {report['update']}: {report['told'].partition('; then ')[0]}",
+        evidence=f"update {report['update']}: {report['message'].partition('; then ')[0]}",
         advice=f"Try {'; '.join(map(str, report['advice']))}.",
         overrides={**lower, **scale},
         since=report["env_steps"],

@@ -82,7 +82,7 @@ def _head(diagnosis: Diagnosis) -> list[str]:
     row = facts.measured.last
     last = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
     reason = str(facts.status.get("stop_reason") or "no reason given")
-    repeated = fault is not None and fault.report["told"] in reason  # printed with the fault below
+    repeated = fault is not None and fault.report["message"] in reason  # printed with the fault below
     index = facts.checkpoints
     lines = [
         f"{facts.run_id}: {facts.status.get('status')}" + ("" if repeated else f", {printable(reason)}"),
@@ -118,13 +118,13 @@ def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
         return []
     fault = diagnosis.fault.report
     row = diagnosis.facts.measured.last
-    lines = ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['told']}"]
+    lines = ["", f"fault in update {fault['update']} ({fault['env_steps']} env_steps): {fault['message']}"]
     if row.get("updates", 0) >= fault["update"]:
         lines.append("the run has since gone past it")
     lines += _tensors([tensor for tensor in fault["tensors"] if isinstance(tensor, dict)])
     lines += ["what to try:", *(f"  {text}" for text in fault["advice"])]
     if replay is not None:
-        lines.append(f"replay: {replay['told']}")
+        lines.append(f"replay: {replay['message']}")
     return [*lines, f"bundle: {diagnosis.fault.path}"]
 
 

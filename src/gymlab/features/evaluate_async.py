@@ -75,7 +75,7 @@ class BackgroundEvaluator(Protocol):
 class EvaluateAsync(Feature):
     """Its state holds the job it waits for, so that a resumed run continues as if never interrupted."""
 
-    name = "evaluate_aside"
+    name = "evaluate_async"
 
     def __init__(
         self,

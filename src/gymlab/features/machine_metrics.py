@@ -52,10 +52,14 @@ class MachineMetrics(Feature):
         self._compiled = compile_seconds() if compile_seconds_before is None else compile_seconds_before
 
     def state(self) -> dict[str, Any]:
-        return {"asked": sorted(self._histogram_schedule.requested)} if self._histogram_schedule.requested else {}
+        return (
+            {"histograms_requested": sorted(self._histogram_schedule.requested)}
+            if self._histogram_schedule.requested
+            else {}
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._histogram_schedule.requested = set(state["asked"])
+        self._histogram_schedule.requested = set(state["histograms_requested"])
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):

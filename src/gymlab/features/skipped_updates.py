@@ -16,19 +16,19 @@ class WarnSkippedUpdates(Feature):
     name = "skips"
 
     def __init__(self) -> None:
-        self._reported = 0
+        self._last_warned_count = 0
 
     def state(self) -> dict[str, Any]:
-        return {"told": self._reported} if self._reported else {}
+        return {"last_warned_count": self._last_warned_count} if self._last_warned_count else {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._reported = state["told"]
+        self._last_warned_count = state["last_warned_count"]
 
     def __call__(self, event: Event, control: Control) -> None:
         if not isinstance(event, Updated):
             return
         for row in event.rows:
             skipped = int(row.metrics.get("sys/skipped_updates", 0))
-            if skipped and skipped >= 2 * self._reported:
+            if skipped and skipped >= 2 * self._last_warned_count:
                 log.warning("update %d is skipped: it gave NaN or infinity (%d so far)", row.clock.updates, skipped)
-                self._reported = skipped
+                self._last_warned_count = skipped

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class ToolAnswer(BaseModel):
     """Base of all answers and of their parts."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class ToolFailure(ToolAnswer):
@@ -95,7 +95,7 @@ class StatusAnswer(ToolAnswer):
     alerts: list[str] = []  # ids of those active
     job: str | None = None
     before: int | None = None  # jobs that wait before it
-    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed
+    message: str | None = None  # of the queue, e.g. why the job failed
 
 
 class WaitAnswer(ToolAnswer):
@@ -275,7 +275,7 @@ class JobEntry(ToolAnswer):
     state: str
     title: str
     run_id: str | None = None
-    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed
+    message: str | None = None  # of the queue, e.g. why the job failed
 
 
 class QueueAnswer(ToolAnswer):
@@ -304,4 +304,4 @@ class SweepAnswer(ToolAnswer):
     counts: dict[str, int] = Field(default_factory=dict)  # trials by state
     best: dict[str, Any] | None = None  # trial, value, interval, overrides, runs
     trials: list[dict[str, Any]] | None = None  # best first
-    message: str | None = Field(default=None, alias="told")  # of the queue, e.g. why the job failed
+    message: str | None = None  # of the queue, e.g. why the job failed

@@ -110,7 +110,7 @@ def _result(answer: Any) -> CallToolResult:
     if isinstance(answer, Picture):
         pictures = [ImageContent(type="image", data=png, mime_type="image/png") for png in answer.pngs]
         answer = answer.answer
-    data = json.loads(files.strict_json(answer.model_dump(mode="python", by_alias=True)))
+    data = json.loads(files.strict_json(answer.model_dump(mode="python")))
     brief = json.dumps(_without_none(data), ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(type="text", text=brief), *pictures], structured_content=data)
 

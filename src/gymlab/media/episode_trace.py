@@ -42,13 +42,13 @@ class TraceRow(NamedTuple):
     advantage: float  # return_to_go - baseline
     gae: float
     probabilities: tuple[float, ...]  # of every action, where there are finitely many
-    spread: dict[str, Any] = {}  # noqa: RUF012 - other parameters of the distribution: mean and std, or each choice
+    distribution: dict[str, Any] = {}  # noqa: RUF012 - its other parameters: mean and std, or each choice
     log_prob: float = _NAN  # of the action
     entropy: float = _NAN  # of the distribution, in nats
     raw: Any = None  # the observation as the env gives it; None: no transform changes it
-    seen: Any = None  # the observation as the network gets it; None: nothing is normalised
+    network_input: Any = None  # the observation as the network gets it; None: nothing is normalised
     mask: Any = None  # which actions are legal, if the env gives a mask
-    learnt_reward: float = _NAN  # the training reward: shaped, clipped, normalised
+    train_reward: float = _NAN  # the training reward: shaped, clipped, normalised
     components: dict[str, float] = {}  # noqa: RUF012 - named parts of the reward, before normalising
     terminated: bool = False  # also where a lost life ends the training episode
     truncated: bool = False
@@ -61,11 +61,11 @@ COLUMNS = TraceRow._fields
 class DecisionStats(NamedTuple):
     """The optional columns of a decision: see the columns of these names."""
 
-    spread: dict[str, Any] = {}  # noqa: RUF012
+    distribution: dict[str, Any] = {}  # noqa: RUF012
     log_prob: float = _NAN
     entropy: float = _NAN
     raw: Any = None
-    seen: Any = None
+    network_input: Any = None
     mask: Any = None
 
 

@@ -192,12 +192,12 @@ def _outlook(agent: Agent) -> OutlookFn:
     def outlook(policy: Policy, obs: Tree) -> dict[str, Tree]:
         if network is None:  # a custom algorithm without a network
             return {}
-        seen = agent.normalising.observe(policy.normaliser, obs)
-        chosen, value = network(policy.weights).both(seen)
+        network_input = agent.normalising.observe(policy.normaliser, obs)
+        chosen, value = network(policy.weights).both(network_input)
         known = {"value": value, "entropy": chosen.entropy(), **distribution_numbers(chosen)}
         if not agent.normalising.obs:
             return known
-        return known | {"seen": seen.obs if isinstance(seen, Masked) else seen}
+        return known | {"network_input": network_input.obs if isinstance(network_input, Masked) else network_input}
 
     return outlook
 
@@ -327,15 +327,15 @@ def _same(one: Tree, two: Tree) -> bool:
 
 
 def _decision_stats(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree | None) -> DecisionStats:
-    spread: dict[str, Any] = {
+    distribution: dict[str, Any] = {
         name: to_json(_first(outlook[name])) for name in ("mean", "std", "choices") if name in outlook
     }
     return DecisionStats(
-        spread,
+        distribution,
         float(decision.log_prob[0]),
         float(outlook["entropy"][0]) if "entropy" in outlook else math.nan,
         None if raw is None or _same(raw, obs) else _first(raw),
-        _first(outlook["seen"]) if "seen" in outlook else None,
+        _first(outlook["network_input"]) if "network_input" in outlook else None,
         np.array(obs.mask[0]) if isinstance(obs, Masked) else None,
     )
 

@@ -24,7 +24,7 @@ ROLLOUT = "rollout.safetensors"
 STATE = "state.safetensors"
 RECIPE = "recipe.yaml"
 REPORT = "fault.json"
-FORMAT = 1
+FORMAT = 2
 Arrays = Mapping[str, np.ndarray]
 _NAME = re.compile(r"[0-9]{6,18}")
 _TEMP = ".tmp-"
@@ -97,7 +97,7 @@ def read_bundle(path: Path) -> Bundle:
         report = files.read_json(path / REPORT)
     except OSError as error:
         raise RunError(f"bundle {path.name} cannot be read: {error.strerror}") from error
-    expected = {"update": int, "env_steps": int, "vec_steps": int, "seed": int, "told": str, "findings": list}
+    expected = {"update": int, "env_steps": int, "vec_steps": int, "seed": int, "message": str, "findings": list}
     expected |= {"advice": list, "hp": dict, "tensors": list, "files": dict}
     sound = isinstance(report, dict) and report.get("format") == FORMAT
     sound = sound and all(isinstance(report.get(key), kind) for key, kind in expected.items())

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from gymlab.core.errors import RunError
+from gymlab.core.errors import FormatError, RunError
 from gymlab.runs import files, platform, tensors
 from gymlab.runs.failpoints import failpoint
 
 POLICY = "policy.safetensors"
 STATE = "state.safetensors"
 SIDECAR = "checkpoint.json"
-FORMAT = 1
+FORMAT = 2
 _BLANK = b'"self": ""\n}\n'  # the end of a sidecar before its own hash is filled in
 _HASH = 64  # hex digits
 Arrays = Mapping[str, np.ndarray]
@@ -72,7 +72,10 @@ def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
     try:
         sidecar = json.loads(raw.decode())
         rest = {key: value for key, value in sidecar.items() if key != "self"}
-        sound = _is_sealed(raw) and rest["format"] == FORMAT and isinstance(rest["kinds"], list)
+        sound = _is_sealed(raw)
+        if sound and rest["format"] != FORMAT:
+            raise FormatError(f"checkpoint {folder.name} has format {rest['format']!r}, and this gymlab reads {FORMAT}")
+        sound = sound and isinstance(rest["kinds"], list)
         sound = sound and isinstance(rest["info"], dict) and isinstance(rest["env_steps"], int)
         sound = sound and all(isinstance(rest["files"][name]["bytes"], int) for name in (POLICY, STATE))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

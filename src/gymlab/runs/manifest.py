@@ -15,12 +15,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gymlab.core.errors import FormatError
 from gymlab.runs import platform
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import redact_argv, redact_tree
 from gymlab.runs.status import now, read_record
 
-FORMAT = 1
+FORMAT = 2  # of a run's folder: checkpoints, metrics and requests of another one are not read
 # Packages whose version can change a number. Those that are not installed are left out.
 _PACKAGES = (
     "gymlab",
@@ -71,6 +72,13 @@ def build_manifest(
 def read_manifest(paths: RunPaths) -> dict[str, Any]:
     """The manifest of a run, {} where it cannot be read."""
     return read_record(paths.inside(paths.manifest))
+
+
+def require_format(paths: RunPaths) -> None:
+    """FormatError where another version of gymlab wrote the run."""
+    written = read_manifest(paths).get("format", FORMAT)
+    if written != FORMAT:
+        raise FormatError(f"run '{paths.run_id}' has format {written!r}, and this gymlab reads {FORMAT}: train it anew")
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,7 @@
 A request to stop is a signal where the owner can be identified for certain, else the file `stop.json`, for owners on
 other hosts and systems without signals. All other requests are files in the folder `requests`: one file each, so that
 two clients never overwrite each other. Each file names the owner it is meant for, so that a later session ignores it.
-The owner polls, and writes to `steering.json` whether the run is paused.
+The owner polls, and writes to `pause.json` whether the run is paused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 
-Request = Literal["pause", "step", "go_on", "evaluate", "checkpoint"]
+Request = Literal["pause", "step", "resume", "evaluate", "checkpoint"]
 REQUESTS: tuple[Request, ...] = get_args(Request)
 _MAX_TAKEN = 100  # requests taken at a time, in case a broken program floods the folder
 _POLL_SECONDS = 0.05
@@ -37,7 +37,7 @@ def send_request(paths: RunPaths, request: Request) -> None:
     folder = paths.inside(_folder(paths))
     folder.mkdir(exist_ok=True)
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
-    files.write_json(folder / name, {"wish": request, "owner": asdict(owner)}, durable=False)
+    files.write_json(folder / name, {"request": request, "owner": asdict(owner)}, durable=False)
 
 
 def take_requests(paths: RunPaths, owner: Owner) -> Iterator[Request]:
@@ -46,7 +46,7 @@ def take_requests(paths: RunPaths, owner: Owner) -> Iterator[Request]:
         record = read_record(path)
         with contextlib.suppress(OSError):
             path.unlink()
-        request = record.get("wish")
+        request = record.get("request")
         if request in REQUESTS and record.get("owner") == asdict(owner):
             yield request
 
@@ -127,7 +127,7 @@ def _folder(paths: RunPaths) -> Path:
 
 
 def _pause_state(paths: RunPaths) -> Path:
-    return paths.root / "steering.json"
+    return paths.root / "pause.json"
 
 
 def _stop_file(paths: RunPaths) -> Path:

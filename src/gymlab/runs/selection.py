@@ -16,17 +16,26 @@ from typing import Any
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs import checkpoints
+from gymlab.runs.manifest import require_format
 from gymlab.runs.paths import RunPaths, run_paths, valid_run_id
 from gymlab.runs.registry import Registry
 
 _LISTED = 8
 
 
-def select_run(text: str, runs_root: str | Path, *, by_path: bool = True) -> RunPaths:
-    """The run a user names; UserError with the nearest id if there is none.
+def select_run(text: str, runs_root: str | Path, *, by_path: bool = True, any_format: bool = False) -> RunPaths:
+    """The run a user names; UserError with the nearest id if there is none, or another version wrote it.
 
     `by_path=False` is for servers: a client then cannot name a folder outside `runs_root`.
+    `any_format=True` is for removing a run.
     """
+    paths = _find_run(text, runs_root, by_path=by_path)
+    if not any_format:
+        require_format(paths)
+    return paths
+
+
+def _find_run(text: str, runs_root: str | Path, *, by_path: bool) -> RunPaths:
     root = Path(runs_root)
     if text.startswith("@"):
         return run_paths(root, _by_rank(text, Registry(root).runs(), root))

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.clock import Clock
-from gymlab.core.errors import RunError, UserError
+from gymlab.core.errors import FormatError, RunError, UserError
 from gymlab.core.jax_keys import run_key
 from gymlab.core.types import Spaces
 from gymlab.envs.settings import EnvSettings
@@ -42,7 +42,7 @@ _FIXED = ("policy", "policy_kwargs", "env")
 POLICY = "policy.safetensors"
 STATE = "state.safetensors"
 ABOUT = "model.json"
-FORMAT = 1
+FORMAT = 2
 MOST_BYTES = 8 * 2**30  # of one tensor file
 MOST_JSON_BYTES = 16 * 2**20
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
@@ -145,12 +145,12 @@ def to_file(model: Model) -> tuple[Tensors, Tensors, dict[str, Any]]:
         "class": type(model).__name__,
         "arguments": model.values,
         "seed": model.seed,
-        "starts": model._starts,
+        "resets": model._starts,
         "clock": (model._clock if model._call is None else model._call.clock)._asdict(),
         "n_envs": model.n_envs,
         "spaces": spaces_to_json(model._envs.spaces),
         "env": None if source is None or source.settings is None else _portable(source.settings),
-        "standing": env_identity(setup) if whole and setup else None,
+        "envs_state_of": env_identity(setup) if whole and setup else None,
     }
     return to_tensors(model.agent.policy(state)), tensors, about
 
@@ -176,12 +176,12 @@ def from_file(cls: type[M], file: ModelFile, changes: dict[str, Any]) -> M:
         model._init_from(plain_values(cls.__name__, values))
         model.seed = int(about["seed"]) if values["seed"] is None else model.seed
         model._envs.n_envs = int(about["n_envs"])
-        model._starts = int(about["starts"])
+        model._starts = int(about["resets"])
         model._envs.spaces = spaces_from_json(about["spaces"])
         model._clock = Clock(**about["clock"])
         if about["env"] is not None:
             model._envs.source = saved_source(EnvSettings.model_validate(about["env"]), model.n_envs)
-        envs = about["standing"]
+        envs = about["envs_state_of"]
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"the file's description is damaged: {type(error).__name__}: {error}") from error
     model._state = _read_state(model, file)
@@ -268,7 +268,7 @@ def _about(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise RunError(f"'{path}': {ABOUT} is damaged: {error}") from error
     if written != FORMAT:
-        raise RunError(f"'{path}' has format {written!r}, and this gymlab reads {FORMAT}: update gymlab")
+        raise FormatError(f"'{path}' has format {written!r}, and this gymlab reads {FORMAT}: save it anew")
     return dict(about)
 
 

@@ -83,7 +83,7 @@ class TrainingSetup:
 class LearnCall(Feature):
     """One call of `learn`: wraps the trainer for the loop, and calls the callback on its events."""
 
-    name = "lesson"
+    name = "learn_call"
     last_call_seconds = None
 
     def __init__(self, model: Model, setup: TrainingSetup, callback: BaseCallback | None, total_steps: int) -> None:

@@ -69,7 +69,7 @@ def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
         "vec_steps": bad.vec_steps,
         "seed": parts.seed,
         "engine": parts.chosen.engine,
-        "told": fault.describe(),
+        "message": fault.describe(),
         "findings": [finding._asdict() | {"text": str(finding)} for finding in fault.findings],
         "advice": advice(fault.findings, parts, bad.hp),
         "hp": {name: float(value) for name, value in bad.hp.items()},
@@ -123,7 +123,7 @@ class Replay(NamedTuple):
     message: str
 
     def as_json(self) -> dict[str, Any]:
-        return {"deterministic": self.deterministic, "told": self.message}
+        return {"deterministic": self.deterministic, "message": self.message}
 
 
 def replay(bundle: Bundle) -> Replay:

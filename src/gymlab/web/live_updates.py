@@ -101,7 +101,7 @@ class LiveRun:
         return stamp(
             paths.status,
             paths.alerts,
-            paths.root / "steering.json",
+            paths.root / "pause.json",
             paths.log,
             paths.videos,
             paths.checkpoints,

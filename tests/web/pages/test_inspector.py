@@ -82,11 +82,11 @@ def check_step(tab, row):
     """All that the page says of a step is what the table says, to the last digit."""
     cells = tab.evaluate(CELLS)
     wanted = {f"observation/{key}": value for key, value in flat(row["observation"], "observation").items()}
-    for column in ("raw", "seen"):
+    for column in ("raw", "network_input"):
         if row[column] is not None and not isinstance(row["observation"], str):
-            stacked = column == "seen" and row["raw"] is not None  # a stack's grid shows what was stacked
+            stacked = column == "network_input" and row["raw"] is not None  # a stack's grid shows what was stacked
             wanted |= {} if stacked else {f"observation/{k}": v for k, v in flat(row[column], column).items()}
-    outcome = ("reward", "return_so_far", "learnt_reward", "return_to_go", "value", "baseline", "advantage", "gae",
+    outcome = ("reward", "return_so_far", "train_reward", "return_to_go", "value", "baseline", "advantage", "gae",
                "td_error", "terminated", "truncated")  # fmt: skip
     wanted |= {f"outcome/{name}": row[name] for name in outcome}
     wanted |= {f"outcome/part.{name}": value for name, value in row["components"].items()}

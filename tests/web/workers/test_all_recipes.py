@@ -39,7 +39,7 @@ def test_every_recipe_s_episode_is_told_step_by_step_and_can_be_asked_about(refe
     assert row["value"] is not None
     told = session.what_if("e0", 0)
     assert told["probabilities"] == row["probabilities"]
-    assert told["spread"] == row["spread"]
+    assert told["distribution"] == row["distribution"]
     assert (told["value"], told["label"]) == (row["value"], row["label"])
     table = EpisodeTable(answer["rows"], answer["ended"], answer["checkpoint"], 0, sampled=False, name="e0")
     assert "step 0" in episode_text(table)

@@ -49,12 +49,12 @@ def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
     assert ends["terminated"][-1, 0]  # so that no successor counts
     rollout = Rollout(**dict.fromkeys(Rollout._fields, ()))._replace(
         obs=obs, action=column("action", int), log_prob=column("log_prob", np.float32), successor=obs, last_obs=obs[-1],
-        train_reward=column("learnt_reward", np.float32), **ends,
+        train_reward=column("train_reward", np.float32), **ends,
     )  # fmt: skip
     settings = cart.player.return_settings
     batch = advantages.gae_batch(network, (rollout,), settings.gamma, settings.lam)
     assert [row["gae"] for row in rows] == pytest.approx(np.asarray(batch.advantage).tolist(), abs=1e-5)
-    one_step = [r["learnt_reward"] + settings.gamma * n - r["value"]
+    one_step = [r["train_reward"] + settings.gamma * n - r["value"]
                 for r, n in zip(rows, [*(r["value"] for r in rows[1:]), 0.0], strict=True)]  # fmt: skip
     assert [row["td_error"] for row in rows] == pytest.approx(one_step, abs=1e-5)
 
@@ -67,10 +67,10 @@ def test_a_row_tells_what_the_env_gave_what_was_stacked_and_what_the_network_saw
         stack = [rows[max(0, t - back)]["raw"] for back in (2, 1, 0)]
         assert row["observation"] == pytest.approx(np.concatenate(stack).tolist())
         seen = np.clip((np.array(row["observation"]) - mean) / np.sqrt(var + 1e-8), -10, 10)
-        assert row["seen"] == pytest.approx(seen.tolist(), abs=1e-4)
+        assert row["network_input"] == pytest.approx(seen.tolist(), abs=1e-4)
         assert row["components"] == pytest.approx({"env": 1.0, "time": -0.05})
         assert row["reward"] == 1.0
-        assert row["learnt_reward"] == pytest.approx(0.95)
+        assert row["train_reward"] == pytest.approx(0.95)
         assert row["log_prob"] == pytest.approx(np.log(row["probability"]), rel=1e-5)
         p = np.array(row["probabilities"])
         assert row["entropy"] == pytest.approx(-(p * np.log(p)).sum(), rel=1e-4)
@@ -183,10 +183,10 @@ def test_dict_observations_and_several_choices_at_once_are_told_part_by_part(mad
     session = InspectorSession(run_of(made_runs, "custom"), tmp_path)
     row = session.episode(EpisodeRequest(max_steps=2), "e0")["rows"][0]
     assert [part["path"] for part in session.facts()["components"]] == [("kind",), ("position", 0), ("position", 1)]
-    assert [len(choices) for choices in row["spread"]["choices"]] == [3, 2]
-    best = [int(np.argmax(choices)) for choices in row["spread"]["choices"]]
+    assert [len(choices) for choices in row["distribution"]["choices"]] == [3, 2]
+    best = [int(np.argmax(choices)) for choices in row["distribution"]["choices"]]
     assert row["action"] == best  # greedy
     told = session.what_if("e0", 0, {"kind": (row["observation"]["kind"] + 1) % 3, "position": [0.9, -0.9]})
-    assert told["spread"] != row["spread"]
+    assert told["distribution"] != row["distribution"]
     assert jax.tree.structure(session.attribution("e0", 0)["value"]) is not None
     session.close()

@@ -29,7 +29,7 @@ class AutotuneState(Settings):
     seconds: float
     """The time limit, as requested."""
     seed: int = 0
-    requested: tuple[int | None, int | None, int | None] = Field(default=(None, None, None), alias="given")
+    requested: tuple[int | None, int | None, int | None] = (None, None, None)
     """env_steps of a run, trials, fresh seeds, as requested; None: derived from the time limit."""
     workers: int
     speed: float = 0.0
@@ -59,7 +59,7 @@ class AutotuneState(Settings):
         return f"{self.env_steps} env_steps"
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json")
 
 
 def write_state(runs_root: Path, state: AutotuneState) -> AutotuneState:

@@ -21,7 +21,7 @@ def job_facts(root: Path, job: Job) -> dict[str, Any]:
     """A job for `--json`, with the result of its run."""
     known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code")}
     known |= {
-        "told": job.message,
+        "message": job.message,
         "added": job.added,
         "started": job.started,
         "ended": job.ended,

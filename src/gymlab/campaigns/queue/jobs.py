@@ -11,7 +11,6 @@ from gymlab.campaigns.run_spec import RunState
 JobState = Literal["waiting", "running", "done", "stopped", "failed", "cancelled"]
 OPEN: tuple[JobState, ...] = ("waiting", "running")
 RETRIES = 3
-JSON_KEYS = {"message": "told"}  # where a field has another name on disk and in --json
 _STOPPED_BY_SIGNAL = (130, 143)  # gymlab's exit codes after a clean checkpoint
 
 _STATE_OF_RUN: dict[RunState | None, JobState] = {
@@ -61,12 +60,12 @@ class Job(JobRequest):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
-        values = {field.name: data[key] for field in fields(cls) if (key := _json_key(field.name)) in data}
+        values = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         lists = {name: tuple(values.get(name, ())) for name in ("command", "hidden", "prompt")}
         return cls(**values | lists)
 
     def as_json(self) -> dict[str, Any]:
-        return {_json_key(name): value for name, value in asdict(self).items()}
+        return asdict(self)
 
     @property
     def open(self) -> bool:
@@ -86,10 +85,6 @@ class QueueLimits:
         if len(running) >= self.jobs:
             return False
         return self.steps is None or job.steps + sum(other.steps for other in running) <= self.steps
-
-
-def _json_key(name: str) -> str:
-    return JSON_KEYS.get(name, name)
 
 
 def state_after_exit(job: Job, code: int | None, run_state: RunState | None) -> tuple[JobState, str]:

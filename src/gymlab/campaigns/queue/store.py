@@ -11,14 +11,14 @@ from typing import Any
 
 from gymlab.campaigns.queue.jobs import Job, JobRequest, QueueLimits
 from gymlab.campaigns.run_spec import RunState, read_run_state
-from gymlab.core.errors import RunError, UserError, suggestion
+from gymlab.core.errors import FormatError, RunError, UserError, suggestion
 from gymlab.runs import files, platform
 from gymlab.runs.locks import Owner, lock_holder, waiting_lock
 from gymlab.runs.paths import RunPaths, prepare_runs_folder
 from gymlab.runs.status import now, read_record
 
 FOLDER = ".queue"
-FORMAT = 1
+FORMAT = 2
 MOST_WAITING = 10_000
 _MOST_ENDED = 500  # jobs that have ended
 
@@ -28,7 +28,7 @@ class QueueContents:
     """The file's contents, in memory."""
 
     limits: QueueLimits
-    following: int = 1  # the next job's number
+    next_number: int = 1  # the next job's number
     jobs: list[Job] = field(default_factory=list)  # in the order they were added
 
     def put(self, job: Job) -> Job:
@@ -81,9 +81,12 @@ class Queue:
             data = files.read_json(self.path)
         except FileNotFoundError:
             return QueueContents(QueueLimits(platform.usable_cores()))
+        written = data.get("format") if isinstance(data, dict) else None
+        if written is not None and written != FORMAT:
+            raise FormatError(f"{self.path} has format {written!r}, and this gymlab reads {FORMAT}: move it away")
         try:
             jobs = [Job.from_json(entry) for entry in data["jobs"]]
-            return QueueContents(QueueLimits(**data["limits"]), int(data["following"]), jobs)
+            return QueueContents(QueueLimits(**data["limits"]), int(data["next_number"]), jobs)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.path} is damaged ({error}): move it away, the runs are not touched") from error
 
@@ -114,8 +117,8 @@ class Queue:
             for request in requests:
                 known = next((job for job in contents.jobs if request.key is not None and job.key == request.key), None)
                 if known is None:
-                    known = Job.from_request(request, str(contents.following), now())
-                    contents.following += 1
+                    known = Job.from_request(request, str(contents.next_number), now())
+                    contents.next_number += 1
                     contents.jobs.append(known)
                 added.append(known)
             self._prune(contents)
@@ -209,7 +212,7 @@ def _data(contents: QueueContents) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "limits": asdict(contents.limits),
-        "following": contents.following,
+        "next_number": contents.next_number,
         "jobs": [{key: _as_list(value) for key, value in job.as_json().items()} for job in contents.jobs],
     }
 

@@ -48,7 +48,7 @@ class SweepPlan(Settings):
     """The recipe's name."""
     recipe: str
     """YAML with every value, without secrets: what every trial changes."""
-    overrides: tuple[str, ...] = Field(default=(), alias="given")
+    overrides: tuple[str, ...] = ()
     """Of all trials, as the user wrote them."""
     budget: str | None = None
     """Of each run, as the user wrote it."""
@@ -67,7 +67,7 @@ class SweepPlan(Settings):
     """Overrides of trials that are trained before those the sampler draws."""
     full_budget: bool = True
     how: Literal["processes", "vmap"] = "processes"
-    stop_at_critical: bool = Field(default=False, alias="stop_sick")
+    stop_at_critical: bool = False
     """Prune a trial when one of its runs raises a critical alert."""
     init_from: str | None = None
     """RUN/CHECKPOINT whose policy every run starts from."""
@@ -95,7 +95,7 @@ class SweepPlan(Settings):
         return read_run_text(self.recipe)
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json")
 
 
 @dataclass(frozen=True)

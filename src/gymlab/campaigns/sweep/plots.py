@@ -69,7 +69,7 @@ def _draw_importances(axes: Any, found: dict[str, float]) -> None:
 def _draw_slice(axes: Any, dimension: Dimension, trials: Sequence[Trial]) -> None:
     positions, names = _positions([trial.params[dimension.key] for trial in trials])
     best = best_trial(trials)
-    for state, colour, label in (("pruned", "0.75", "given up"), ("finished", COLOURS[0], "finished")):
+    for state, colour, label in (("pruned", "0.75", "pruned"), ("finished", COLOURS[0], "finished")):
         points = [
             (position, trial.value) for position, trial in zip(positions, trials, strict=True) if trial.state == state
         ]

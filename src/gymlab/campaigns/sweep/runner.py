@@ -174,7 +174,7 @@ class SweepRunner:
         for active in waiting:
             decision = decide(self.plan, trials, active.trial.index, active.rung)
             if decision == "prune" or (decision == "wait" and self._out_of_time()):
-                why = "given up" if decision == "prune" else "time was up"
+                why = "pruned" if decision == "prune" else "time was up"
                 self._finish(active, "pruned", f"{why} at {self.plan.rungs[active.rung]} env_steps")
             elif decision == "continue":
                 active.at_rung = False

@@ -17,7 +17,7 @@ from gymlab.web.workers.step_table import value_at
 _OUTCOME = {
     "reward": "reward",
     "return_so_far": "return so far",
-    "learnt_reward": "reward as learning sees it",
+    "train_reward": "reward as learning sees it",
     "return_to_go": "return from here, discounted",
     "value": "value",
     "baseline": "baseline",
@@ -53,14 +53,14 @@ class ObservationCard:
 
 
 def _list(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any], column: str = "observation") -> str:
-    seen = row["seen"] if column == "observation" else None
-    head = ["", "value", *(["normalised"] if seen is not None else []), "from", "to"]
+    scaled = row["network_input"] if column == "observation" else None
+    head = ["", "value", *(["normalised"] if scaled is not None else []), "from", "to"]
     rows = []
     for part in parts:
         path = part["path"]
         key = f"{column}.{'.'.join(map(str, path))}"
         cells = [cell(_at(row[column], path), key)]
-        cells += [cell(_at(seen, path), f"seen.{'.'.join(map(str, path))}")] if seen is not None else []
+        cells += [cell(_at(scaled, path), f"network_input.{'.'.join(map(str, path))}")] if scaled is not None else []
         rows.append((part["name"], [*cells, bound(part["low"]), bound(part["high"])]))
     return table(rows, head)
 
@@ -105,21 +105,21 @@ class ActionCard:
 def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """Bars for discrete actions, a table of mean and std for continuous ones."""
     labels = facts["labels"]
-    spread = row["spread"]
+    parameters = row["distribution"]
     if row["probabilities"]:
         chosen = labels.index(row["label"]) if row["label"] in labels else None
         return bars(labels, row["probabilities"], chosen, row.get("mask"))
-    if "choices" in spread:
+    if "choices" in parameters:
         actions = row["action"]
         parts = []
-        for place, shares in enumerate(spread["choices"]):
+        for place, shares in enumerate(parameters["choices"]):
             names = [f"{place}: {choice}" for choice in range(len(shares))]
             parts.append(bars(names, shares, actions[place] if actions[place] < len(shares) else None))
         return "".join(parts)
-    if "mean" in spread:
-        names = labels if len(labels) == len(spread["mean"]) else [str(i) for i in range(len(spread["mean"]))]
+    if "mean" in parameters:
+        names = labels if len(labels) == len(parameters["mean"]) else [str(i) for i in range(len(parameters["mean"]))]
         actions = row["action"] if isinstance(row["action"], list) else [row["action"]]
-        numbers = zip(names, _flat(actions), spread["mean"], spread["std"], strict=False)
+        numbers = zip(names, _flat(actions), parameters["mean"], parameters["std"], strict=False)
         rows = [(n, [cell(a, f"a.{n}"), cell(m, f"mean.{n}"), cell(s, f"std.{n}")]) for n, a, m, s in numbers]
         return table(rows, ["", "action", "mean", "std"])
     return ""

@@ -11,7 +11,7 @@ from gymlab.web.workers.step_table import EpisodeTable
 
 _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("value", (("value", "value"), ("return from here", "return_to_go"), ("baseline", "baseline"))),
-    ("reward", (("reward", "reward"), ("as learnt from", "learnt_reward"))),
+    ("reward", (("reward", "reward"), ("as learnt from", "train_reward"))),
     ("advantage", (("advantage", "advantage"), ("GAE", "gae"), ("TD error", "td_error"))),
     ("entropy, probability", (("entropy", "entropy"), ("probability", "probability"))),
 )

@@ -69,7 +69,7 @@ class RunHeader:
         self._show_badges()
         for button in (self._checkpoint, self._pause, self._stop):
             button.set_enabled(running)
-        self._pause.set_text("Go on" if running and view.paused else "Pause")
+        self._pause.set_text("Resume" if running and view.paused else "Pause")
         self._resume.set_enabled(not running)
 
     def _last(self) -> dict[str, float]:
@@ -110,7 +110,7 @@ class RunHeader:
         self._ask("checkpoint", "The run will write a checkpoint after this update")
 
     def _do_pause(self) -> None:
-        self._ask("go_on" if self._view.paused else "pause", "")
+        self._ask("resume" if self._view.paused else "pause", "")
 
     def _ask(self, request: requests.Request, said: str) -> None:
         with show_errors():

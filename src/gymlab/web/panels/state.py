@@ -22,7 +22,7 @@ _MOST_TENSORS = 200
 _REQUESTS: dict[requests.Request, tuple[str, str]] = {
     "pause": ("Pause", "pause"),
     "step": ("Run one update", "skip_next"),
-    "go_on": ("Go on", "play_arrow"),
+    "resume": ("Resume", "play_arrow"),
     "checkpoint": ("Checkpoint", "save"),
 }
 _ROW: list[dict[str, Any]] = [
@@ -71,7 +71,7 @@ class StatePanel:
         running = view.status["status"] == "running"
         paused = view.paused
         for request, button in self._buttons.items():
-            fits = {"pause": not paused, "go_on": paused}.get(request, True)
+            fits = {"pause": not paused, "resume": paused}.get(request, True)
             button.set_enabled(running and fits)
         at = requests.read_pause_state(view.paths).get("updates")
         self._training_label.set_text(

@@ -211,7 +211,7 @@ def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = 
         "action": to_json(np.asarray(action)),
         "label": action_label(choice if choice.ndim == 0 else np.asarray(action), player.labels),
         "probabilities": shortest_numbers(outlook["probabilities"][0]) if "probabilities" in outlook else [],
-        "spread": {n: to_json(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
+        "distribution": {n: to_json(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
         "value": float(outlook["value"][0]) if "value" in outlook else None,
         "entropy": float(outlook["entropy"][0]) if "entropy" in outlook else None,
     }
