@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import UserError
-from gymlab.runs.files import atomic
+from gymlab.session.jax_internals import backends_are_initialized, write_cache_atomically
 
 if TYPE_CHECKING:
     from gymlab.recipes.schema import Recipe
 
-log = logging.getLogger(__name__)
 _LEVEL = "xla_backend_optimization_level"
 # Up to these sizes one thread is faster than two, and gives the same bits.
 _TINY_UNITS = 64
@@ -33,9 +30,7 @@ def set_up_jax(cache: Path) -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax.config.update("jax_compilation_cache_dir", str(cache / f"xla-{_machine()}"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    _write_cache_atomically()
-    _write_cache_in_background()
+    write_cache_atomically()
 
 
 def _lower_optimization_level() -> None:
@@ -43,52 +38,9 @@ def _lower_optimization_level() -> None:
 
     It rounds differently, so that it must not change within a run: a run's fingerprint holds XLA_FLAGS.
     """
-    from jax._src.xla_bridge import backends_are_initialized
-
     flags = os.environ.get("XLA_FLAGS", "")
     if _LEVEL not in flags and not backends_are_initialized():  # else it is no longer read
         os.environ["XLA_FLAGS"] = f"{flags} --{_LEVEL}=1".strip()
-
-
-def _write_cache_atomically() -> None:
-    """Write entries of JAX's compilation cache with a rename.
-
-    JAX writes them in place and never replaces them: one truncated by a kill would cause a warning and a compilation at
-    every later start.
-    """
-    from jax._src.lru_cache import LRUCache  # no public API; the constraints file pins the version
-
-    def put(cache: Any, key: str, value: bytes) -> None:
-        path = Path(cache.path) / f"{key}-cache"
-        if not path.exists():
-            with atomic(path) as file:  # not `write_bytes`, which releases the cooperative lock
-                file.write(value)
-
-    LRUCache.put = put  # type: ignore[method-assign,assignment]
-
-
-def _write_cache_in_background() -> None:
-    """Write cache entries in a thread, while the program already runs; the process waits for it before it exits.
-
-    JAX returns a compiled program only after writing it, which takes 0.25 s for that of a run.
-    """
-    from jax._src import compilation_cache
-
-    write = compilation_cache.put_executable_and_time
-    if hasattr(write, "in_background"):
-        return
-
-    def put(*arguments: Any) -> None:
-        def write_or_warn() -> None:
-            try:
-                write(*arguments)
-            except Exception as error:  # whatever JAX raises: without the cache a run only compiles again
-                log.warning("a compiled program could not be written to the cache: %s", error)
-
-        threading.Thread(target=write_or_warn, name="compilation cache").start()
-
-    put.in_background = True  # type: ignore[attr-defined]
-    compilation_cache.put_executable_and_time = put  # type: ignore[assignment]
 
 
 def choose_device(requested: str, *, host_engine: bool, small: bool) -> tuple[str, str]:
