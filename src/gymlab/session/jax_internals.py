@@ -39,7 +39,7 @@ def write_cache_atomically() -> None:
         stock = lru_cache.LRUCache.put
         suffix = lru_cache._CACHE_SUFFIX
         if list(inspect.signature(stock).parameters) == _STOCK_PUT and isinstance(suffix, str):
-            lru_cache.LRUCache.put = _atomic_put(stock, suffix)  # type: ignore[method-assign]
+            lru_cache.LRUCache.put = _atomic_put(stock, suffix)  # type: ignore[method-assign,assignment]
     except Exception as error:  # whatever another version raises
         log.debug("JAX writes its compilation cache itself: %s", error)
 
