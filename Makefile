@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-fast test-slow smoke check bench docs clean
 
 demo: $(VENV)/.demo
-	$(BIN)/gymlab train CartPole-v1:ppo
+	$(BIN)/gymlab train CartPole-v1:ppo --wait
 	$(BIN)/gymlab runs show @last
 	$(BIN)/gymlab export @last --html
 

@@ -1,6 +1,7 @@
 """Films: their metadata, atomic writing, and training that they do not change."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -16,20 +17,29 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
-from gymlab.features.video import MOST_PENDING, ClipOptions, Video
+from gymlab.features.video import MOST_PENDING, ClipOptions, FilmsAtEnd, Video
 from gymlab.media.camera import enlarged, ensure_rgb_render_support, stride_for
 from gymlab.media.overlay import Bar, Caption, Overlay, VideoOverlayStyle, bars_of, most_relevant
+from gymlab.media.record_episode import record_missing
 from gymlab.media.video_file import FilmWriter, read_about, read_frames
 from gymlab.recipes.resolve import read_run_recipe
+from gymlab.reports.page import page
+from gymlab.reports.run_facts import read_facts
 from gymlab.runs import files, videos
+from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.checkpoints import load_checkpoint
+from gymlab.runs.locks import RunLocked
+from gymlab.runs.logs import strip_escapes
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.status import read_status
+from gymlab.runs.store import remove_run
 from gymlab.session.evaluator.scorer import open_scorer
 from gymlab.training.events import Checkpointed, Ended, Started
 from gymlab.training.named_tensors import from_tensors
 from tests.running import assert_same_run, environment, gymlab
-from tests.waiting import wait_until_gone
+from tests.terminal.terminal_command import TerminalCommand
+from tests.waiting import wait_until, wait_until_gone
 
 av = pytest.importorskip("av")
 
@@ -140,7 +150,74 @@ def test_video_queue_keeps_the_newest_two_policies(unfilmed):
 
     with pytest.raises(KeyError), Video(paths, ClipOptions()) as video:
         fail(video)
-    assert list(paths.videos.iterdir()) == []
+    assert videos.scan(paths) == []
+    assert [clip.clock.env_steps for clip in videos.scan_pending(paths)] == [0, 300, 400]
+
+
+def test_a_resumed_run_films_what_it_was_interrupted_in(unfilmed):
+    paths, checkpoint = unfilmed
+    paths.videos.mkdir()
+    for steps in (100, 200):
+        videos.add_pending(paths, checkpoint / POLICY, Clock(updates=1, env_steps=steps), ("best",))
+    with Video(paths, ClipOptions(max_steps=5)) as video:
+        video(Started(Clock(updates=1, env_steps=100), resumed=True), SimpleNamespace(interrupted=False))
+    assert [clip.env_steps for clip in videos.scan(paths)] == [100]  # the run trains beyond the other one again
+    assert not paths.pending_videos.exists()
+
+
+def test_films_are_made_after_the_command_when_its_terminal_is_closed(folder):
+    tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
+    short = ["eval.episodes=2", "eval.final_episodes=2", "--budget", "512", "--full-budget", "--run-id", "one"]
+    command = TerminalCommand(folder, "train", "CartPole-v1:ppo", *tiny, *short, GYMLAB_VIDEO="on", CI="")
+    run = RunPaths(folder / "runs/one")
+    try:
+        assert command.end() == 0
+        written = strip_escapes(command.written.decode()).strip()
+        assert re.search(r"in [\d.]+ s of training, [\d.]+ s in all", written)
+        assert re.search(r"films? (is|are) still being made: .*one/videos\b", written)
+        left = read_status(run)
+        command.close_terminal()
+        wait_until(lambda: not run.pending_videos.exists() and videos.recorder_of(run) is None, "the films")
+    finally:
+        command.close()
+    assert (left["status"], left["filming"]) == ("finished", len(videos.scan(run)))
+    assert "filming" not in read_status(run)
+    assert "first" in videos.scan(run)[0].kinds
+    assert {"best", "final"} & {*videos.scan(run)[-1].kinds}
+
+
+def test_films_of_a_killed_recorder_are_made_by_the_video_command(unfilmed, solved_run):
+    paths, checkpoint = unfilmed
+    for name in ("manifest.json", "metrics.db"):
+        shutil.copy(solved_run.root / name, paths.root / name)
+    shutil.copytree(solved_run.checkpoints, paths.checkpoints)
+    control = SimpleNamespace(interrupted=False)
+    with Video(paths, ClipOptions(max_steps=5), at_end=FilmsAtEnd(leave=True)) as video:
+        video(Started(Clock()), control)
+        os.kill(video._recorder.pid, signal.SIGSTOP)
+        video(Checkpointed(Clock(), checkpoint, ("last",), 0.0, 0), control)
+        recorder = video._recorder.pid
+        video(Ended(Clock(), "budget reached", "finished"), control)
+    assert video.left == 1
+    os.kill(recorder, signal.SIGKILL)
+    wait_until_gone([recorder])
+    assert f"1 film missing: `gymlab video {paths.run_id}` makes it" in "\n".join(page(read_facts(paths, {}), {}))
+    made = record_missing(paths, read_run_recipe(paths.recipe), ["best"])
+    assert made[0].kinds == ("first", "final")
+    assert videos.scan_pending(paths) == []
+
+
+def test_a_run_whose_films_are_being_made_is_not_removed(unfilmed):
+    paths, _ = unfilmed
+    paths.videos.mkdir()
+    lock = videos.recorder_lock(paths)
+    lock.acquire()
+    try:
+        with pytest.raises(RunLocked, match="films of run 'run' are still being made"):
+            remove_run(paths)
+    finally:
+        lock.release()
+    assert paths.root.exists()
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
@@ -157,7 +234,10 @@ def test_a_member_of_a_group_is_filmed_at_its_end(unfilmed, interrupted):
         video(Ended(Clock(updates=5, env_steps=500), "budget reached", "finished"), control)
         assert video._recorder is None
     found = {clip.env_steps: clip.kinds for clip in videos.scan(paths)}
-    assert found == ({} if interrupted else {0: ("first", "best"), 300: ("best",), 400: ("final",)})
+    films = {0: ("first", "best"), 300: ("best",), 400: ("final",)}
+    assert found == ({} if interrupted else films)
+    left = {clip.clock.env_steps: clip.kinds for clip in videos.scan_pending(paths)}
+    assert left == (films if interrupted else {})
     assert not [path for path in paths.videos.iterdir() if files.TEMP_MARK in path.name]
 
 

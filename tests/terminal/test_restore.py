@@ -1,12 +1,7 @@
 """A real terminal is restored, whatever ends a run."""
 
 import os
-import pty
-import re
-import select
-import subprocess
 import sys
-import termios
 import time
 
 import pytest
@@ -14,60 +9,13 @@ import pytest
 from gymlab.cli.main import main
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
-from tests.running import environment
+from tests.terminal.terminal_command import TerminalCommand
 
 TINY = ["n_envs=4", "n_steps=8", "batch_size=32", "policy.hidden=[8]", "eval.max_envs=4", "vectorization=sync"]
 TINY += ["metrics.statistics=basic"]
 TINY += ["eval.episodes=2", "eval.final_episodes=2", "--budget", "640", "--full-budget", "--run-id", "one"]
 BELL = "tests.terminal.bells:Bell-v0:ppo"
 CONTROL_C = b"\x03"
-
-
-class TerminalCommand:
-    """A command in its own pseudo-terminal, with everything it wrote there."""
-
-    starter = "import os, sys; os.setsid(); os.close(os.open(os.ttyname(0), os.O_RDWR)); " \
-              "os.execv(sys.executable, [sys.executable, '-m', 'gymlab', *sys.argv[1:]])"  # fmt: skip
-
-    def __init__(self, folder, *command):
-        self.master, self.slave = pty.openpty()
-        # A setting that differs from the default must be restored too.
-        settings = termios.tcgetattr(self.slave)
-        settings[3] &= ~termios.ECHOK
-        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
-        self.before = termios.tcgetattr(self.slave)
-        self.written = b""
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", self.starter, *command],
-            cwd=folder, env=environment(TERM="xterm-256color"), stdin=self.slave, stdout=self.slave, stderr=self.slave,
-        )  # fmt: skip
-
-    def read_until(self, condition, seconds=90):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, self.written.decode()
-            if select.select([self.master], [], [], 0.05)[0]:
-                self.written += os.read(self.master, 65536)
-
-    def end(self):
-        """The exit code, once everything is read."""
-        self.read_until(lambda: self.process.poll() is not None and not select.select([self.master], [], [], 0.1)[0])
-        return self.process.wait()
-
-    def assert_restored(self):
-        cursor = re.findall(rb"\x1b\[\?25([hl])", self.written)
-        assert cursor, "no live view was drawn"
-        assert cursor[-1] == b"h"
-        assert re.findall(rb"\x1b\[([0-9;]*)m", self.written)[-1] in (b"", b"0")
-        assert termios.tcgetattr(self.slave) == self.before
-        assert self.before[3] & termios.ECHO
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        for fd in (self.master, self.slave):
-            if fd is not None:
-                os.close(fd)
 
 
 @pytest.fixture

@@ -60,6 +60,10 @@ Wandb = Annotated[
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Copy to TensorBoard files in the run's folder.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Train in the background; return when training has begun.")]
 Background = Annotated[int | None, typer.Option("--in-background", hidden=True)]
+Wait = Annotated[
+    bool | None,
+    typer.Option("--wait/--no-wait", help="Wait for the films; default: only where stdout is not a terminal."),
+]
 Queued = Annotated[bool, typer.Option("--queue", help="Put it into the queue and return; see `gymlab queue`.")]
 QueueKey = Annotated[
     str | None, typer.Option("--key", metavar="TEXT", help="With --queue: asked twice with one key, it is done once.")
@@ -77,6 +81,7 @@ class LaunchOptions:
     detach: bool = False
     wandb: str | None = None
     tensorboard: bool = False
+    wait: bool | None = None  # for the films; None: unless at a terminal
 
     @property
     def json(self) -> bool:

@@ -25,10 +25,12 @@ from gymlab.cli.options import (
     Seeds,
     TensorBoard,
     Vmap,
+    Wait,
     Wandb,
     output_mode,
 )
 from gymlab.cli.queue import queue_resume, queue_training
+from gymlab.cli.startup import outlived_by_children, seconds_since_start
 from gymlab.cli.targets import RecipeArguments, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
 from gymlab.session.run_guard import guard_command, startup_done
@@ -75,6 +77,7 @@ def train(
     wandb: Wandb = None,
     tensorboard: TensorBoard = False,
     detach: Detach = False,
+    wait: Wait = None,
     queue: Queued = False,
     key: QueueKey = None,
     quiet: Quiet = False,
@@ -86,7 +89,7 @@ def train(
 
     Example: gymlab train CartPole-v1:ppo learning_rate=1e-3 --seed 1
     """
-    launch = _launch_options(background, detach, wandb, tensorboard, quiet=quiet, json=json, jsonl=jsonl)
+    launch = _launch_options(background, detach, wandb, tensorboard, wait=wait, quiet=quiet, json=json, jsonl=jsonl)
     if resume is not None:
         if queue:
             raise UserError("--queue with --resume: write `gymlab resume RUN --queue`")
@@ -127,6 +130,7 @@ def resume(
     no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="Forget the optimiser's moments.")] = False,
     reschedule: Annotated[bool, typer.Option("--reschedule", help="Stretch schedules to the new budget.")] = False,
     detach: Detach = False,
+    wait: Wait = None,
     queue: Queued = False,
     key: QueueKey = None,
     quiet: Quiet = False,
@@ -138,7 +142,7 @@ def resume(
 
     Example: gymlab resume @last --budget 200k
     """
-    launch = _launch_options(background, detach, quiet=quiet, json=json, jsonl=jsonl)
+    launch = _launch_options(background, detach, wait=wait, quiet=quiet, json=json, jsonl=jsonl)
     if run is not None and "=" in run:  # the name of a run has no '=': this is the first override
         overrides = [run, *(overrides or [])]
         run = None
@@ -163,6 +167,7 @@ def _launch_options(
     wandb: str | None = None,
     tensorboard: bool = False,
     *,
+    wait: bool | None,
     quiet: bool,
     json: bool,
     jsonl: bool,
@@ -174,7 +179,7 @@ def _launch_options(
         redact_output()
         detach = False
         json = False
-    return LaunchOptions(output_mode(quiet=quiet, json=json, jsonl=jsonl), detach, wandb, tensorboard)
+    return LaunchOptions(output_mode(quiet=quiet, json=json, jsonl=jsonl), detach, wandb, tensorboard, wait)
 
 
 def _train(target: RecipeArguments, new: NewRunOptions, launch: LaunchOptions) -> None:
@@ -278,12 +283,14 @@ def _run(recipe: Recipe, options: Options, start: Start, launch: LaunchOptions) 
     """Train one run in this process, with a console."""
     from gymlab.features.console import make_console
     from gymlab.features.key_presses import make_key_presses
+    from gymlab.features.video import FilmsAtEnd
     from gymlab.session.session import prepare
 
+    leave = outlived_by_children() if launch.wait is None else not launch.wait
     with make_console(launch.output, list(options.notes)) as console, make_key_presses(launch.output) as keys:
         watchers = [console, keys]
         with prepare(recipe, options, start, watchers=watchers, announce=console.announce) as session:
-            result = session.run()
+            result = session.run(FilmsAtEnd(leave, console.filming))
     _finish(result, launch)
 
 
@@ -291,7 +298,7 @@ def _finish(result: Result, launch: LaunchOptions) -> None:
     if launch.json:
         typer.echo(json_module.dumps(result.as_json()))
     elif launch.output != "quiet":
-        for line in result.summary():
+        for line in result.summary(seconds_since_start()):
             typer.echo(line)
     if result.exit_code:
         raise typer.Exit(result.exit_code)

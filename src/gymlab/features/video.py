@@ -1,7 +1,9 @@
 """Video: records the first, best and final policy (`video:` of a recipe) in a child process during training.
 
-Training never waits for it: of the policies in the queue only the newest two are kept. At the end of a run the process
-gets limited time to finish. Runs of a group record only at their end, as a video keeps a core busy for a second or two.
+Training never waits for it: of the policies in the queue only the newest two are kept. When the run ends, the recorder
+either is waited for or makes the rest by itself after this process has exited. What it does not make, because it was
+killed or the run was interrupted, stays in `videos/pending/` for the resumed run or for `gymlab video`. Runs of a group
+record only at their end, as a video keeps a core busy for a second or two.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from gymlab.core.clock import Clock
 from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import GymlabError
 from gymlab.process.child import start_worker
-from gymlab.runs import files, tensors, videos
+from gymlab.runs import tensors, videos
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.videos import PendingClip
 from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Promoted, Started
 from gymlab.training.named_tensors import to_tensors
 
@@ -33,9 +36,8 @@ log = logging.getLogger(__name__)
 SWITCH = "GYMLAB_VIDEO"  # "off": record no videos, whatever the recipes say
 RECORDER = "gymlab.media.recorder_worker"
 MOST_PENDING = 2
-FINISH_SECONDS = 30.0  # a video takes one or two; on a busy machine more
-HURRY_SECONDS = 0.5  # after a signal or an error
-MOST_FORMER_BEST = 8  # videos of policies that were the best once
+FILM_SECONDS = 60.0  # for each film at the end of the run; it takes one or two, on a busy machine more
+HURRY_SECONDS = 0.5  # for all of them after a signal or an error
 
 Announce = Callable[[Path, Clock], None]  # (video file, clock of its policy)
 
@@ -52,10 +54,11 @@ class ClipOptions:
     at_end: bool = False  # record the first, the last best and the final policy when the run has ended
 
 
-class PendingClip(NamedTuple):
-    policy: Path
-    clock: Clock
-    kinds: tuple[str, ...]
+class FilmsAtEnd(NamedTuple):
+    """What happens when a run has ended and not all of its films are made."""
+
+    leave: bool = False  # to the recorder process, which outlives this one; else wait for them
+    waiting: Callable[[int], None] = lambda _: None  # called with the number of films that are not made yet
 
 
 class Video(Feature):
@@ -63,15 +66,23 @@ class Video(Feature):
 
     name = "video"
 
-    def __init__(self, paths: RunPaths, options: ClipOptions, announce: Announce = lambda *_: None) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        options: ClipOptions,
+        announce: Announce = lambda *_: None,
+        at_end: FilmsAtEnd | None = None,
+    ) -> None:
         self._paths = paths
         self._options = options
         self._announce = announce
+        self._at_end = at_end or FilmsAtEnd()
         self._enabled = bool(options.clips) and os.environ.get(SWITCH, "").lower() not in ("off", "0", "no")
         self._recorder: RecorderProcess | None = None
         self._pending: deque[PendingClip] = deque()
         self._recording: PendingClip | None = None
         self.dropped = 0
+        self.left = 0  # films that the recorder makes after the run
 
     def __call__(self, event: Event, control: Control) -> None:
         if not self._enabled:
@@ -79,6 +90,7 @@ class Video(Feature):
         if isinstance(event, Started):
             videos.cut_clips_after(self._paths, event.clock.env_steps if event.resumed else -1)
             self._make_folders()
+            self._pending.extend(videos.scan_pending(self._paths))  # of an interrupted run
         elif isinstance(event, Promoted):
             self._enqueue(event.clock, event.path / POLICY, ("best",))
         elif isinstance(event, Checkpointed):
@@ -90,7 +102,10 @@ class Video(Feature):
         elif isinstance(event, Ended):
             if self._pending and not control.interrupted:
                 self._start()
-            self.finish(FINISH_SECONDS, lambda: control.interrupted)
+            if self._at_end.leave and not control.interrupted:
+                self._leave()
+            else:
+                self._finish(lambda: control.interrupted)
         self._poll()
 
     def _evaluated(self, event: Evaluated, control: Control) -> Path | bytes:
@@ -123,37 +138,24 @@ class Video(Feature):
             return
         for place, other in enumerate(self._pending):
             if other.clock.env_steps == clock.env_steps:
-                self._pending[place] = other._replace(kinds=_union(other.kinds, kinds))
+                self._pending[place] = other.with_kinds(kinds)
                 return
         if self._recording is not None and self._recording.clock.env_steps == clock.env_steps:
-            self._recording = self._recording._replace(kinds=_union(self._recording.kinds, kinds))
+            self._recording = self._recording.with_kinds(kinds)
             return
         for clip in videos.scan(self._paths):
             if clip.env_steps == clock.env_steps:
                 videos.add_kinds(clip, kinds)
                 return
         try:
-            self._pending.append(PendingClip(self._copy_policy(policy, clock), clock, kinds))
-        except OSError as error:
+            self._pending.append(videos.add_pending(self._paths, policy, clock, kinds))
+        except (OSError, GymlabError) as error:
             log.warning("the policy at %d env_steps is not filmed: %s", clock.env_steps, error)
         while len(self._pending) > MOST_PENDING + self._options.at_end:
             spare = self._pending[int(self._options.at_end and "first" in self._pending[0].kinds)]
             self._pending.remove(spare)
-            spare.policy.unlink(missing_ok=True)
+            spare.remove()
             self.dropped += not self._options.at_end
-
-    def _copy_policy(self, policy: Path | bytes, clock: Clock) -> Path:
-        """Link or copy the policy to a temporary file, as checkpoints are pruned."""
-        target = self._paths.videos / f".policy{files.TEMP_MARK}{clock.env_steps}"
-        target.unlink(missing_ok=True)
-        if isinstance(policy, bytes):
-            target.write_bytes(policy)
-        else:
-            try:
-                os.link(policy, target)
-            except OSError:  # the file system has no hard links
-                target.write_bytes(policy.read_bytes())
-        return target
 
     def _poll(self) -> None:
         """Handle the recorder's replies and send it the next policy."""
@@ -174,57 +176,84 @@ class Video(Feature):
         elif "over" in reply:
             self._recording = done
             self._disable(str(reply["over"]))
+        elif "ended" in reply:
+            self._recording = done
+            self._stop_filming("the recorder has ended")
         elif done is not None:
-            done.policy.unlink(missing_ok=True)
+            done.remove()
             if "failed" in reply:
                 log.warning("the policy at %d env_steps is not filmed: %s", done.clock.env_steps, reply["failed"])
             elif reply["film"] is not None:
                 self._finish_clip(Path(reply["film"]), done)
 
     def _finish_clip(self, film: Path, done: PendingClip) -> None:
-        found = videos.scan(self._paths)
-        for clip in found:
-            if clip.path.name == film.name:
-                videos.add_kinds(clip, done.kinds)
-        spare = [clip for clip in found if not {"first", "final"} & {*clip.kinds}]
-        videos.remove(self._paths, spare[:-MOST_FORMER_BEST])
+        videos.finish_clip(self._paths, film.name, done.kinds)
         log.info("film of %d env_steps: %s", done.clock.env_steps, film.name)
         self._announce(self._paths.videos / film.name, done.clock)
 
     def _disable(self, why: str) -> None:
-        """Record no more videos in this run."""
+        """Films of this run cannot be made."""
+        for clip in self._unfinished():
+            clip.remove()
+            self.dropped += 1
+        self._stop_filming(why)
+
+    def _stop_filming(self, why: str) -> None:
+        """Make no more films now. What is pending stays on disk."""
+        if left := len(videos.scan_pending(self._paths)):
+            why = f"{why}; `gymlab video {self._paths.run_id}` makes the {left} that are missing"
         log.info("no more films: %s", why)
         self._enabled = False
+        self._end_recorder()
+        self._pending.clear()
+        self._recording = None
+
+    def _end_recorder(self) -> None:
         recorder = self._recorder
         self._recorder = None
         if recorder is not None:
             recorder.kill()
-        for clip in [*self._pending, *([self._recording] if self._recording else [])]:
-            clip.policy.unlink(missing_ok=True)
-            self.dropped += 1
-        self._pending.clear()
-        self._recording = None
+        videos.sweep(self._paths)
 
-    def finish(self, seconds: float, hurried: Callable[[], bool] = lambda: False) -> None:
-        """Let the recorder finish its queue, for a limited time, and end it."""
+    def _unfinished(self) -> list[PendingClip]:
+        return [*([self._recording] if self._recording else []), *self._pending]
+
+    def _leave(self) -> None:
+        """Let the recorder make the rest by itself; it is not ended with this process."""
+        self._poll()
+        self.left = len(self._unfinished())
+        if self._recorder is None or not self.left:
+            self._finish(lambda: False)
+            return
+        for clip in self._pending:
+            self._recorder.request(clip)
+        self._recorder.leave()
+        log.info("%d films are made by process %d", self.left, self._recorder.pid)
+        self._enabled = False
+        self._recorder = None
+
+    def _finish(self, hurried: Callable[[], bool]) -> None:
+        """Let the recorder finish its queue, as long as it makes progress, and end it."""
         if not self._enabled:
             return
         began = time.monotonic()
+        since = began  # the last film
+        left = -1
         self._poll()
-        while self._recorder is not None and (self._recording or self._pending):
-            left = began + (min(seconds, HURRY_SECONDS) if hurried() else seconds) - time.monotonic()
-            if left <= 0:
+        while self._recorder is not None and (unfinished := self._unfinished()):
+            now = time.monotonic()
+            if len(unfinished) != left and not hurried():
+                left = len(unfinished)
+                since = now
+                self._at_end.waiting(left)
+            if now >= (began + HURRY_SECONDS if hurried() else since + FILM_SECONDS):
                 break
-            if (reply := self._recorder.next_reply(min(left, 0.1))) is not None:
+            if (reply := self._recorder.next_reply(0.1)) is not None:
                 self._handle_reply(reply)
                 self._poll()
-        if self._recording or self._pending:
-            self._disable("there was no time for them: `gymlab video` makes one")
-        if self._recorder is not None:
-            self._recorder.kill()
-            self._recorder = None
-        for folder in (self._paths.videos, self._paths.rollouts):
-            files.sweep_temp_files(folder)
+        if self._unfinished():
+            self._stop_filming("there was no time for them")
+        self._end_recorder()
         if self.dropped:
             log.info("%d policies were not filmed: recording took longer than training", self.dropped)
             self.dropped = 0
@@ -236,15 +265,11 @@ class Video(Feature):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with contextlib.suppress(OSError):
-            self.finish(HURRY_SECONDS if error is not None else FINISH_SECONDS)
-
-
-def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*one, *other]))
+            self._finish(lambda: error is not None)
 
 
 class RecorderProcess:
-    """The worker process that plays and records episodes. It exits with its parent."""
+    """The worker process that plays and records episodes. It exits with its parent, unless told to `leave`."""
 
     def __init__(self, paths: RunPaths, options: ClipOptions) -> None:
         self._replies: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -253,7 +278,7 @@ class RecorderProcess:
             self._on_line,
             environ={"JAX_PLATFORMS": "cpu"},
             stderr="null",
-            session="own",  # a signal is for the run, which decides when to stop
+            session="detached",  # a signal is for the run, which decides when to stop; a closed terminal ends neither
         )
         self._child.send(json.dumps({"run": str(paths.root.resolve()), **asdict(options)}))
 
@@ -263,8 +288,13 @@ class RecorderProcess:
 
     def request(self, clip: PendingClip) -> None:
         """Request a video; `next_reply` tells if the process has ended."""
-        request = {"policy": str(clip.policy.resolve()), "clock": clip.clock._asdict(), "kinds": clip.kinds}
-        self._child.send(json.dumps(request))
+        self._child.send(json.dumps({"policy": str(clip.policy.resolve())}))
+
+    def leave(self) -> None:
+        """Let it serve the requests it has and exit by itself, also after this process has exited."""
+        self._child.send(json.dumps({"leave": True}))
+        self._child.close_stdin()
+        self._child.release()
 
     def next_reply(self, seconds: float = 0.0) -> dict[str, Any] | None:
         """The next reply, if there is one (within so many seconds)."""
@@ -280,7 +310,7 @@ class RecorderProcess:
 
     def _on_line(self, line: str | None) -> None:
         if line is None:
-            self._replies.put({"over": "the recorder has ended"})
+            self._replies.put({"ended": True})
             return
         try:
             self._replies.put(json.loads(line))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gymlab.core.clock import Clock
-from gymlab.core.errors import UserError
+from gymlab.core.errors import RunError, UserError
 from gymlab.core.format import format_count
 from gymlab.core.rng import episode_seed
 from gymlab.media.camera import Camera, enlarged, env_fps, make_filmed, stride_for, why_no_film
@@ -17,14 +17,23 @@ from gymlab.media.policy_player import EpisodeOptions, PolicyPlayer, open_player
 from gymlab.media.video_file import FilmWriter
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
-from gymlab.runs import files
+from gymlab.runs import files, tensors
 from gymlab.runs.checkpoints import Loaded, load_checkpoint
 from gymlab.runs.paths import RunPaths
-from gymlab.runs.videos import Clip, clip_path, scan, table_path
+from gymlab.runs.videos import (
+    Clip,
+    clip_path,
+    recorder_of,
+    scan,
+    scan_pending,
+    table_path,
+    wait_for_recorder,
+)
 from gymlab.training.state import Policy
 
 FORMAT = 1
 END_SECONDS = 0.6  # that the last picture is held
+RECORDER_SECONDS = 300.0  # to wait for the process that makes the films of a run that has just ended
 
 
 @dataclass(frozen=True)
@@ -99,23 +108,34 @@ def episode_options(player: PolicyPlayer, options: RecordOptions) -> EpisodeOpti
 
 def record_options(recipe: Recipe, loaded: Loaded, kind: str) -> RecordOptions:
     """How the recipe records a checkpoint."""
+    return _options(recipe, Clock(**loaded.info["clock"]), (kind,))
+
+
+def _options(recipe: Recipe, clock: Clock, kinds: tuple[str, ...]) -> RecordOptions:
     video = recipe.video
-    clock = Clock(**loaded.info["clock"])
-    return RecordOptions(clock, (kind,), recipe.eval.seed, not video.sampled, video.clip_steps, video.fps)
+    return RecordOptions(clock, kinds, recipe.eval.seed, not video.sampled, video.clip_steps, video.fps)
 
 
 def record_missing(paths: RunPaths, recipe: Recipe, which: list[str]) -> list[Clip]:
-    """The run's films, with those of the named checkpoints added where there are none yet."""
+    """The run's films, with those of pending policies and of the named checkpoints added where there are none yet."""
+    if not wait_for_recorder(paths, RECORDER_SECONDS):
+        raise RunError(f"the films of '{paths.run_id}' are still being made by {recorder_of(paths)}: try again later")
+    pending = scan_pending(paths)
     found = scan(paths)
     loaded = {name: load_checkpoint(paths, name, with_state=False) for name in which}
     missing = {one.env_steps: (one, name) for name, one in reversed(loaded.items())}
-    missing = {steps: both for steps, both in missing.items() if steps not in {clip.env_steps for clip in found}}
-    if not missing:
+    known = {*(clip.env_steps for clip in found), *(clip.clock.env_steps for clip in pending)}
+    missing = {steps: both for steps, both in missing.items() if steps not in known}
+    if not missing and not pending:
         return found
     if why := why_no_film():
         raise UserError(why)
     player = open_filmed_player(recipe)
     try:
+        for clip in pending:
+            policy = player.policy(tensors.decode(files.read_bytes(clip.policy)))
+            record_clip(paths, player, policy, _options(recipe, clip.clock, clip.kinds))
+            clip.remove()
         for one, name in missing.values():
             kind = {"best": "best", "last": "final"}.get(name, "checkpoint")
             record_clip(paths, player, player.policy(one.policy), record_options(recipe, one, kind))

@@ -1,6 +1,7 @@
 """Recorder process, which films a run while it trains: `python -m gymlab.media.recorder_worker`, from `features.video`.
 
-It reads one JSON line per policy, writes one JSON line in reply, and exits when its standard input is closed.
+It reads one JSON line per policy and writes one JSON line in reply. It exits when its standard input is closed; after
+the line `{"leave": true}` it first makes the films it was asked for, whether or not its parent still lives.
 """
 
 from __future__ import annotations
@@ -14,49 +15,84 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gymlab.runs.paths import RunPaths
+    from gymlab.runs.videos import PendingClip
+
+Requests = queue.SimpleQueue["dict[str, Any] | None"]  # None: no more
 
 
 def main() -> None:
     """Serve until the parent exits, at low priority (`nice 10`)."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    left = threading.Event()
+    for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # While the run lives, it decides when to stop.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM) if left.is_set() else None)
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # envs may print: keep that out of the replies
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    requests: Requests = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, left), daemon=True).start()
     opening = requests.get()
+    assert opening is not None
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
-    with contextlib.suppress(BrokenPipeError):
-        _serve(opening, requests, answers)
+    _serve(opening, requests, replies)
+    os._exit(0)  # without the teardown of envs and JAX
 
 
-def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(requests: Requests, left: threading.Event) -> None:
     for line in sys.stdin:
-        requests.put(json.loads(line))
-    os._exit(1)  # the parent has exited; the next recorder removes the temporary file of an unfinished film
+        request = json.loads(line)
+        if "leave" in request:
+            left.set()
+        else:
+            requests.put(request)
+    if not left.is_set():
+        os._exit(1)  # the parent has exited; the next recorder removes the temporary file of an unfinished film
+    requests.put(None)
 
 
-def _serve(opening: dict[str, Any], requests: queue.SimpleQueue[dict[str, Any]], answers: IO[str]) -> None:
-    def answer(**fields: Any) -> None:
-        answers.write(json.dumps(fields) + "\n")
-        answers.flush()
+def _serve(opening: dict[str, Any], requests: Requests, replies: IO[str]) -> None:
+    from gymlab.runs.locks import RunLocked
+    from gymlab.runs.paths import RunPaths
+    from gymlab.runs.videos import read_pending, recorder_lock, scan_pending, sweep
 
+    def reply(**fields: Any) -> None:
+        with contextlib.suppress(OSError):  # the parent may have left
+            replies.write(json.dumps(fields) + "\n")
+            replies.flush()
+
+    paths = RunPaths(Path(opening["run"]))
+    lock = recorder_lock(paths)
+    with contextlib.suppress(RunLocked):  # a former recorder of this run still finishes its films
+        lock.acquire()
     try:
-        recorder = _RunRecorder(opening)
+        recorder = _RunRecorder(paths, opening)
         if recorder.note:
-            answer(note=recorder.note)
-    except Exception as error:  # any error of the env: it is the answer, and the process ends
-        answer(over=_error_message(error))
+            reply(note=recorder.note)
+    except Exception as error:  # any error of the env: it is the reply, and the process ends
+        for never in scan_pending(paths):
+            never.remove()
+        reply(over=_error_message(error))
         return
-    while True:
-        task = requests.get()
+    while (request := requests.get()) is not None:
+        pending = read_pending(Path(request["policy"]))
+        if not lock.held:
+            with contextlib.suppress(RunLocked):
+                lock.acquire()
         try:
-            answer(film=recorder.film(task))
-        except Exception as error:  # any error of the env or the policy: it is the answer, and the next task follows
-            answer(failed=_error_message(error))
+            assert pending is not None, "its files are gone"
+            film = recorder.film(pending)
+            recorder.settle(pending, film)
+            reply(film=film)
+        except Exception as error:  # any error of the env or the policy: it is the reply, and the next request follows
+            reply(failed=_error_message(error))
+    lock.release()
+    sweep(paths)
 
 
 def _error_message(error: Exception) -> str:
@@ -71,15 +107,14 @@ def _error_message(error: Exception) -> str:
 class _RunRecorder:
     """Films policies of one run; if the env cannot be filmed, it writes their traces only."""
 
-    def __init__(self, opening: dict[str, Any]) -> None:
+    def __init__(self, paths: RunPaths, opening: dict[str, Any]) -> None:
         from gymlab.core.errors import UserError
         from gymlab.media.camera import why_no_film
         from gymlab.media.policy_player import open_player
         from gymlab.media.record_episode import open_filmed_player
         from gymlab.recipes.resolve import read_run_recipe
-        from gymlab.runs.paths import RunPaths
 
-        self._paths = RunPaths(Path(opening["run"]))
+        self._paths = paths
         self._opening = opening
         self.note = why_no_film()
         recipe = read_run_recipe(self._paths.recipe)
@@ -91,16 +126,15 @@ class _RunRecorder:
                 self.note = str(error)
         self._player = open_player(recipe)
 
-    def film(self, task: dict[str, Any]) -> str | None:
+    def film(self, pending: PendingClip) -> str | None:
         """Film a policy; the film's name, or None if only the trace was written."""
-        from gymlab.core.clock import Clock
         from gymlab.media.record_episode import RecordOptions, record_clip, record_trace
         from gymlab.runs import files, tensors
 
-        policy = self._player.policy(tensors.decode(files.read_bytes(Path(task["policy"]))))
+        policy = self._player.policy(tensors.decode(files.read_bytes(pending.policy)))
         options = RecordOptions(
-            Clock(**task["clock"]),
-            tuple(task["kinds"]),
+            pending.clock,
+            pending.kinds,
             self._opening["seed"],
             greedy=not self._opening["sampled"],
             max_steps=self._opening["max_steps"],
@@ -110,6 +144,15 @@ class _RunRecorder:
             record_trace(self._paths, self._player, policy, options)
             return None
         return record_clip(self._paths, self._player, policy, options).path.name
+
+    def settle(self, pending: PendingClip, film: str | None) -> None:
+        """The policy is no longer pending; its film gets kinds that it was given meanwhile."""
+        from gymlab.runs.videos import finish_clip, read_pending
+
+        latest = read_pending(pending.policy) or pending
+        if film is not None:
+            finish_clip(self._paths, film, latest.kinds)
+        latest.remove()
 
 
 if __name__ == "__main__":

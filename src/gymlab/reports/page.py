@@ -10,7 +10,7 @@ from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric, wri
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import printable
-from gymlab.runs.videos import best_clip, scan
+from gymlab.runs.videos import best_clip, recorder_of, scan, scan_pending
 from gymlab.terminal.plots import PlotFrame, sparkline
 
 _WIDTH = 100
@@ -49,10 +49,23 @@ def _videos(facts: Facts) -> list[str]:
     best = best_clip(facts.paths)
     found = scan(facts.paths)
     if best is None:
-        return []
+        return _part("Videos", _pending_videos(facts))
     others = ", ".join(f"{clip.env_steps} ({', '.join(clip.kinds)})" for clip in found if clip.path != best.path)
     lines = [f"best {printable(best.path)} (return {printable(best.about.get('return'))})"]
-    return _part("Videos", [*lines, *([f"others at env_steps {printable(others)}"] if others else [])])
+    lines += [f"others at env_steps {printable(others)}"] if others else []
+    return _part("Videos", [*lines, *_pending_videos(facts)])
+
+
+def _pending_videos(facts: Facts) -> list[str]:
+    """Films that are made in the background after the run, and those whose maker was killed."""
+    pending = scan_pending(facts.paths)
+    if not pending or facts.status.get("status") == "running":
+        return []
+    films = f"{len(pending)} {'film' if len(pending) == 1 else 'films'}"
+    them = "it" if len(pending) == 1 else "them"
+    if facts.status.get("filming"):
+        return [f"{films} still being made by {printable(recorder_of(facts.paths) or 'a process that just ended')}"]
+    return [f"{films} missing: `gymlab video {facts.run_id}` makes {them}"]
 
 
 def _head(facts: Facts) -> list[str]:

@@ -53,6 +53,11 @@ class RunPaths:
         return self.root / "videos"
 
     @property
+    def pending_videos(self) -> Path:
+        """Policies that are still to be filmed."""
+        return self.videos / "pending"
+
+    @property
     def rollouts(self) -> Path:
         return self.root / "rollouts"
 

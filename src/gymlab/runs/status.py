@@ -32,6 +32,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def read_status(paths: RunPaths) -> dict[str, Any]:
     """The run's status record; `running` becomes `crashed` if no process holds the run's lock.
 
+    `filming`: how many films a recorder process still makes of a run that has ended.
     Keys: status, stop_reason, started, ended, heartbeat, beats, sessions, pid, host, clock, summary.
     """
     holder = lock_holder(paths.lock)  # first: a run that ends in between has then written its final status
@@ -45,4 +46,14 @@ def read_status(paths: RunPaths) -> dict[str, Any]:
         owner = read_owner(paths.lock)
         record["status"] = "crashed"
         record["stop_reason"] = f"its process ({owner}) is gone" if owner else "it has no readable status"
+    if filming := _films_being_made(paths):
+        record["filming"] = filming
     return record
+
+
+def _films_being_made(paths: RunPaths) -> int:
+    if not paths.pending_videos.is_dir():
+        return 0
+    from gymlab.runs.videos import recorder_of, scan_pending
+
+    return 0 if recorder_of(paths) is None else len(scan_pending(paths))

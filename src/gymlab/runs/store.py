@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.runs import checkpoints, files
-from gymlab.runs.locks import Owner, RunLock
+from gymlab.runs.locks import Owner, RunLock, RunLocked
 from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import Status, now, read_record
+from gymlab.runs.videos import recorder_of
 
 if TYPE_CHECKING:
     from gymlab.core.clock import Clock
@@ -174,7 +175,9 @@ def _reason(error: BaseException | None) -> str:
 
 
 def remove_run(paths: RunPaths) -> None:
-    """Delete a run; RunLocked if a process is writing it."""
+    """Delete a run; RunLocked if a process is writing it or its films."""
+    if (recorder := recorder_of(paths)) is not None:
+        raise RunLocked(f"films of run '{paths.run_id}' are still being made by {recorder}: wait a moment, or stop it")
     store = RunStore.open(paths)
     paths.manifest.unlink()  # without it the folder is not a run
     store.close()  # first, because Windows removes no open file

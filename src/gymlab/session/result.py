@@ -41,13 +41,15 @@ class Result:
     evaluated: Evaluated | None
     checkpoint: str | None
     exit_code: int
+    films_left: int = 0  # made by the recorder process after the session
 
-    def summary(self) -> list[str]:
-        """Lines for people: the outcome and the next command."""
+    def summary(self, seconds: float) -> list[str]:
+        """Lines for people: the outcome and the next command. `seconds`: since the command was started."""
         clock = self.clock
         lines = [
             f"{self.status}: {self.stop_reason} after {clock.env_steps} env_steps "
-            f"({clock.vec_steps} vec_steps, {clock.updates} updates) in {clock.seconds:.1f} s"
+            f"({clock.vec_steps} vec_steps, {clock.updates} updates) "
+            f"in {clock.seconds:.1f} s of training, {seconds:.1f} s in all"
         ]
         if self.evaluated is not None:
             greedy = self.evaluated.evaluation.greedy
@@ -61,7 +63,11 @@ class Result:
             )
         lines.append(f"run: {self.run_dir}")
         again = f"gymlab resume {self.run_id}" if self.status == "stopped" else f"gymlab runs show {self.run_id}"
-        return [*lines, f"next: {again}"]
+        lines.append(f"next: {again}")
+        if self.films_left:
+            films = "1 film is" if self.films_left == 1 else f"{self.films_left} films are"
+            lines.append(f"{films} still being made: {self.run_dir / 'videos'}")
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         return {

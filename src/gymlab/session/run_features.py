@@ -30,7 +30,7 @@ from gymlab.features.report import WriteReport
 from gymlab.features.score import ScoreMetrics
 from gymlab.features.skipped_updates import WarnSkippedUpdates
 from gymlab.features.status import StatusFile
-from gymlab.features.video import Announce, ClipOptions, Video
+from gymlab.features.video import Announce, ClipOptions, FilmsAtEnd, Video
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.project_settings import cache_folder
@@ -78,15 +78,21 @@ def restore_features(features: Sequence[Feature], states: Mapping[str, dict[str,
 
 
 def make_video(
-    recipe: Recipe, paths: RunPaths, announce: Announce, *, vmap_size: int = 1, of_group: bool = False
+    recipe: Recipe,
+    paths: RunPaths,
+    announce: Announce,
+    at_end: FilmsAtEnd | None = None,
+    *,
+    vmap_size: int = 1,
+    of_group: bool = False,
 ) -> Video:
     """The feature that records videos; none if more than MOST_FILMED runs share this process."""
     video = recipe.video
     clips = video.clips if vmap_size <= MOST_FILMED else ()
     # Runs of a group would wait for each other's recordings; clips of every evaluation cannot wait for the end.
-    at_end = of_group and vmap_size == 1 and "evaluation" not in clips
-    options = ClipOptions(clips, recipe.eval.seed, video.sampled, video.clip_steps, video.fps, at_end)
-    return Video(paths, options, announce)
+    late = of_group and vmap_size == 1 and "evaluation" not in clips
+    options = ClipOptions(clips, recipe.eval.seed, video.sampled, video.clip_steps, video.fps, late)
+    return Video(paths, options, announce, at_end)
 
 
 def references(recipe: Recipe) -> list[str]:

@@ -21,6 +21,7 @@ from gymlab.features.console import first_line
 from gymlab.features.logfile import LogFile
 from gymlab.features.record import Record
 from gymlab.features.remote_control import RemoteControl
+from gymlab.features.video import FilmsAtEnd
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
@@ -156,8 +157,10 @@ class Session:
         parts.trackers = tuple(self._tracker.describe())
         self.fingerprint = run_fingerprint(parts)
 
-    def run(self) -> Result:
+    def run(self, films: FilmsAtEnd | None = None) -> Result:
         """Train until something ends the run."""
+        if films is not None and self.parts.trackers:
+            films = films._replace(leave=False)  # films are part of the copy that a tracker gets
         paths = self.store.paths
         position = self.position
         self._guard.paths = paths
@@ -170,6 +173,7 @@ class Session:
                 self.recipe,
                 paths,
                 tracker.media,
+                films,
                 vmap_size=self.parts.vmap_size,
                 of_group=self.options.group is not None,
             ) as video,
@@ -192,7 +196,8 @@ class Session:
                 self.store.start()
                 with describe_failures(self.parts, paths):
                     outcome = loop.run(position.state, position.clock, resumed=position.resumed)
-        return self._result(outcome, interrupts.exit_code if outcome.status == "stopped" else 0)
+        exit_code = interrupts.exit_code if outcome.status == "stopped" else 0
+        return self._result(outcome, exit_code, video.left)
 
     def _opening(self) -> list[str]:
         return [
@@ -264,7 +269,7 @@ class Session:
 
         return barrier
 
-    def _result(self, outcome: TrainOutcome, exit_code: int) -> Result:
+    def _result(self, outcome: TrainOutcome, exit_code: int, films_left: int) -> Result:
         index = read_index(self.store.paths)
         return Result(
             run_id=self.store.run_id,
@@ -276,6 +281,7 @@ class Session:
             evaluated=self._latest.evaluated,
             checkpoint=index.get("best") or index.get("last"),
             exit_code=exit_code,
+            films_left=films_left,
         )
 
 

@@ -27,6 +27,9 @@ class RunConsole(Feature):
     def announce(self, parts: Any, notes: list[str]) -> None:
         """Called once, before training, with the run's parts."""
 
+    def filming(self, left: int) -> None:
+        """Called after training while it waits for films, whenever the number of films not made yet changes."""
+
     def __enter__(self) -> RunConsole:
         return self
 
@@ -46,6 +49,10 @@ class GuardedConsole(RunConsole):
     def announce(self, parts: Any, notes: list[str]) -> None:
         with self._ignoring_closed_output():
             self._inner.announce(parts, notes)
+
+    def filming(self, left: int) -> None:
+        with self._ignoring_closed_output():
+            self._inner.filming(left)
 
     def __call__(self, event: Event, control: Control) -> None:
         with self._ignoring_closed_output():
@@ -71,6 +78,10 @@ def _redirect_to_devnull() -> None:
         same = os.path.samestat(os.fstat(out), os.fstat(err))
         for stream in (out, err) if same else (out,):
             os.dup2(devnull.fileno(), stream)
+
+
+def filming_line(left: int) -> str:
+    return f"waiting for {left} {'film' if left == 1 else 'films'} ..."
 
 
 def first_line(parts: Any) -> str:

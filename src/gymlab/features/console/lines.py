@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from gymlab.features.console.base import RunConsole, first_line
+from gymlab.features.console.base import RunConsole, filming_line, first_line
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.screen import plain_text
 from gymlab.training.events import (
@@ -48,6 +48,9 @@ class PlainConsole(RunConsole):
         elif isinstance(event, AlertRaised):
             self._print(plain_text(alert_line(event, event.alert)))
 
+    def filming(self, left: int) -> None:
+        self._print(filming_line(left))
+
     def _print(self, text: str) -> None:
         self._printed = time.monotonic()
         print(text, flush=True)
@@ -58,6 +61,9 @@ class JsonLinesConsole(RunConsole):
 
     def announce(self, parts: Any, notes: list[str]) -> None:
         self._write("ready", line=first_line(parts), notes=[*self.notes, *notes])
+
+    def filming(self, left: int) -> None:
+        self._write("filming", left=left)
 
     def __call__(self, event: Event, control: Control) -> None:
         clock = event.clock._asdict()

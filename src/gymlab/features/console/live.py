@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gymlab.core.format import format_count, format_elapsed
-from gymlab.features.console.base import RunConsole, first_line
+from gymlab.features.console.base import RunConsole, filming_line, first_line
 from gymlab.features.console.layout import TableSelection, frame, groups
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.keyboard import CONTINUED
@@ -97,6 +97,9 @@ class LiveConsole(RunConsole):
             self._checkpoint_requested = False
             at = f"at {format_count(event.clock.env_steps, brief=True)} env_steps"
             self._screen.print([Span(f"checkpoint {event.path.name} written {at}")])
+
+    def filming(self, left: int) -> None:
+        print(filming_line(left), flush=True)
 
     def __exit__(self, *_: object) -> None:
         self._screen.stop()
