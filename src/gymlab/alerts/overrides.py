@@ -13,7 +13,8 @@ from gymlab.core.clock import parse_number
 def scaled(written: Any, factor: float) -> Any:
     """A number or a schedule, as written in a recipe, times a factor; anything else is returned unchanged."""
     if isinstance(written, str) and written.startswith("lin_"):
-        return f"lin_{_short(parse_number(written[4:]), factor)}"
+        rate = parse_number(written[4:])
+        return written if isinstance(rate, str) else f"lin_{_short(rate, factor)}"
     if isinstance(written, Mapping):
         scaled_keys = ("start", "end", "min")
         inner = {key: scaled(value, factor) if key in scaled_keys else value for key, value in written.items()}

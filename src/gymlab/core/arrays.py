@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ def namespace(array: Array) -> ModuleType:
     return np
 
 
-def where_rows(mask: Array, yes: Any, no: Any) -> Any:
+def where_rows(mask: Array, yes: Array, no: Array) -> Array:
     """`yes` in the rows (axis 0) where `mask` is set, else `no`."""
     xp = namespace(yes)
     return xp.where(xp.reshape(mask, mask.shape + (1,) * (yes.ndim - mask.ndim)), yes, no)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import AllowInfNan, BeforeValidator, WithJsonSchema
 
 from gymlab.core.format import format_count
+from gymlab.core.types import Json
 
+T = TypeVar("T")
 StepClock = Literal["vec_steps", "env_steps"]
 CLOCKS = ("vec_steps", "env_steps", "updates", "seconds")
 
@@ -32,7 +34,7 @@ class Clock(NamedTuple):
         return self.vec_steps if clock == "vec_steps" else self.env_steps
 
 
-def parse_number(raw: Any) -> Any:
+def parse_number(raw: T) -> T | int | float:
     """`100k`, `1M`, `10%`, `1e-3` as numbers; anything else comes back untouched for the schema to refuse."""
     if not isinstance(raw, str) or len(raw) > 100:
         return raw
@@ -48,13 +50,13 @@ def parse_number(raw: Any) -> Any:
     return int(value) if whole else float(value)
 
 
-def _parse_finite(raw: Any) -> Any:
+def _parse_finite(raw: Json) -> Json:
     if isinstance(raw, bool):
         raise ValueError("expected a number")
     return parse_number(raw)
 
 
-def _parse_count(raw: Any) -> Any:
+def _parse_count(raw: Json) -> Json:
     value = _parse_finite(raw)
     if isinstance(value, int | float) and abs(value) > _LARGEST_COUNT:
         raise ValueError(f"expected a whole number below {format_count(_LARGEST_COUNT)}")

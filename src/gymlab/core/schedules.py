@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 import numpy as np
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
 
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import suggestion
+from gymlab.core.types import Json
 
 Shape = Literal["linear", "cosine", "exp", "constant"]
 SHAPES = ("linear", "cosine", "exp", "constant")
@@ -32,7 +33,7 @@ class Schedule:
     shape: Shape = "constant"
     points: tuple[tuple[float, float], ...] = ()
     minimum: float = -math.inf
-    source: Any = None  # the value as written in the recipe
+    source: Any = None  # the value as written in the recipe; pydantic reads this annotation
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -63,12 +64,12 @@ class Schedule:
         return math.exp(math.log(self.start) * (1.0 - share) + math.log(self.end) * share)
 
 
-def constant(value: float, source: Any = None) -> Schedule:
+def constant(value: float, source: Json = None) -> Schedule:
     """A schedule with one value."""
     return Schedule(value, value, source=value if source is None else source)
 
 
-def parse_schedule(raw: Any) -> Schedule:
+def parse_schedule(raw: Json | Schedule) -> Schedule:
     """From a recipe: `3e-4`, `lin_3e-4`, `{start, end, from, to, shape, min}` or `[[0%, 1e-3], [100%, 1e-5]]`."""
     if isinstance(raw, Schedule):
         return raw
@@ -81,7 +82,7 @@ def parse_schedule(raw: Any) -> Schedule:
     return constant(_number(raw, raw), source=raw)
 
 
-def _number(raw: Any, whole: Any) -> float:
+def _number(raw: Json, whole: Json) -> float:
     value = parse_number(raw)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(
@@ -91,7 +92,7 @@ def _number(raw: Any, whole: Any) -> float:
     return float(value)
 
 
-def _from_mapping(raw: dict[Any, Any]) -> Schedule:
+def _from_mapping(raw: dict[str, Json]) -> Schedule:
     if "points" in raw:
         unknown = [str(key) for key in raw if key not in ("points", "min")]
         if unknown:
@@ -105,7 +106,7 @@ def _from_mapping(raw: dict[Any, Any]) -> Schedule:
         raise ValueError(f"a schedule needs 'start', got {raw!r}")
     start = _number(raw["start"], raw["start"])
     shape = raw.get("shape", "linear")
-    if shape not in SHAPES:
+    if not is_shape(shape):
         raise ValueError(f"unknown schedule shape '{shape}': {suggestion(str(shape), SHAPES)}")
     end = _number(raw.get("end", start if shape == "constant" else 0.0), raw.get("end"))
     begin = _progress(raw.get("from", 0.0))
@@ -118,7 +119,11 @@ def _from_mapping(raw: dict[Any, Any]) -> Schedule:
     return Schedule(start, end, begin, finish, shape, minimum=minimum, source=dict(raw))
 
 
-def _from_points(raw: Any, *, minimum: float, source: Any) -> Schedule:
+def is_shape(name: Json) -> TypeGuard[Shape]:
+    return name in SHAPES
+
+
+def _from_points(raw: Json, *, minimum: float, source: Json) -> Schedule:
     if (
         not isinstance(raw, list | tuple)
         or not raw
@@ -128,11 +133,11 @@ def _from_points(raw: Any, *, minimum: float, source: Any) -> Schedule:
     points = tuple((_progress(where), _number(value, value)) for where, value in raw)
     if any(a[0] >= b[0] for a, b in itertools.pairwise(points)):
         raise ValueError(f"the progress of a piecewise schedule must rise from point to point, got {raw!r}")
-    as_lists = source if isinstance(source, dict) else [list(pair) for pair in source]
+    as_lists: Json = source if isinstance(source, dict) else [list(pair) for pair in raw]
     return Schedule(points[0][1], points[-1][1], points=points, minimum=minimum, source=as_lists)
 
 
-def _progress(raw: Any) -> float:
+def _progress(raw: Json) -> float:
     value = _number(raw, raw)
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"progress runs from 0 (or 0%) to 1 (or 100%), got {raw!r}")

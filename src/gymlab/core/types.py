@@ -1,27 +1,30 @@
 """Types that several packages exchange: spaces, steps, decisions, rollouts, histograms.
 
-Nothing here imports JAX: env worker processes import this file too.
+Nothing here imports JAX, Gymnasium or NumPy: env worker processes and the command line import this file too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
+if TYPE_CHECKING:
+    import gymnasium
+    import numpy as np
 
 Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
 Tree = Any  # nested dicts, tuples and arrays
 # A JSON value. Its containers are read-only, so that a dict[str, float] is one too; build a dict[str, Json].
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 JsonObject: TypeAlias = Mapping[str, Json]
+Space: TypeAlias = "gymnasium.Space[Any]"  # what its values are is known from its class only
 
 
 class Spaces(NamedTuple):
     """The spaces of an env, as a policy sees them."""
 
-    observation: Any  # gymnasium.spaces.Space, after the transforms
-    action: Any  # gymnasium.spaces.Space
+    observation: Space  # after the transforms
+    action: Space
     masked: bool  # observations arrive as `Masked`
     max_episode_steps: int
 
@@ -86,4 +89,6 @@ class Histogram(NamedTuple):
     @property
     def edges(self) -> np.ndarray:
         """(bins + 1,) the edges of the bins."""
+        import numpy as np
+
         return np.linspace(self.low, self.high, len(self.counts) + 1)

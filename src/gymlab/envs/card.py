@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
+from gymlab.core.types import Json, Space
 from gymlab.envs.make import make_env, time_limit
 from gymlab.envs.registry import KNOWN_OPTIMA, resolve_id, spec_threshold
 from gymlab.envs.settings import EnvSettings
 
 _MOST_ROWS = 64  # components of an image are not listed one by one
 
-Row = dict[str, Any]  # label, kind, and low and high where it has bounds
+Row = dict[str, Json]  # label, kind, and low and high where it has bounds
 
 
-def env_card(settings: EnvSettings) -> dict[str, Any]:
+def env_card(settings: EnvSettings) -> dict[str, Json]:
     """The card as JSON data, of the env without wrappers: labels are of its own observations and actions."""
     env = make_env(settings.model_copy(update={"wrappers": ()}))
     try:
@@ -38,19 +37,19 @@ def env_card(settings: EnvSettings) -> dict[str, Any]:
     }
 
 
-def label_count(space: Any, *, actions: bool) -> int:
+def label_count(space: Space, *, actions: bool) -> int:
     """How many labels fit: one per discrete action, one per number, one per entry of a Tuple or Dict of choices."""
     return len(_parts(space, actions=actions))
 
 
-def _rows(parts: list[Row], space: Any, labels: tuple[str, ...] | None) -> list[Row]:
+def _rows(parts: list[Row], space: Space, labels: tuple[str, ...] | None) -> list[Row]:
     if len(parts) > _MOST_ROWS:
         return [{"label": "", "kind": str(space)}]
     named = labels if labels and len(labels) == len(parts) else [""] * len(parts)
     return [{"label": label, **part} for label, part in zip(named, parts, strict=True)]
 
 
-def _parts(space: Any, *, actions: bool) -> list[Row]:
+def _parts(space: Space, *, actions: bool) -> list[Row]:
     if isinstance(space, spaces.Discrete):
         if actions:
             return [{"kind": f"choice {index}"} for index in range(int(space.start), int(space.start + space.n))]
@@ -62,6 +61,7 @@ def _parts(space: Any, *, actions: bool) -> list[Row]:
     if isinstance(space, spaces.Box):
         ends = zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True)
         return [{"kind": "number", "low": _finite(low), "high": _finite(high)} for low, high in ends]
+    assert isinstance(space, spaces.Dict | spaces.Tuple), "`check_supported` lets no other through"
     inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
     return [row for part in inner for row in _parts(part, actions=False)]
 

@@ -8,15 +8,17 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.envs.make import DEFAULT_TIME_LIMIT, Env, make_env, time_limit
+from gymlab.core.types import Space
+from gymlab.envs.gymnasium_types import Env, EnvValue
+from gymlab.envs.make import DEFAULT_TIME_LIMIT, make_env, time_limit
 from gymlab.envs.registry import FRESH_PER_EPISODE, find_spec, resolve_id
-from gymlab.envs.settings import EnvSettings
+from gymlab.envs.settings import EnvKwargs, EnvSettings
 from gymlab.envs.step_buffer import BadObservation, check_supported, checked_leaf
 
 _STEPS = 60
@@ -24,6 +26,7 @@ _SEED_STEPS = 32
 _SEEDS = (1, 2, 3)
 Level = Literal["ok", "warn", "error"]
 Found = Callable[[Level, str, str, str], None]  # (level, title, detail, fix)
+UncheckedStep = tuple[EnvValue, object, object, object, object]  # of an env whose author may have erred
 RESET_FIX = "def reset(self, *, seed=None, options=None): super().reset(seed=seed); ...; return obs, info"
 STEP_FIX = "return obs, float(reward), bool(terminated), bool(truncated), info"
 
@@ -37,7 +40,7 @@ class CheckResult(NamedTuple):
     fix: str = ""
 
 
-def check_env(text: str, kwargs: dict[str, Any] | None = None) -> list[CheckResult]:
+def check_env(text: str, kwargs: EnvKwargs | None = None) -> list[CheckResult]:
     """The results of all checks, in the order in which problems should be fixed."""
     findings: list[CheckResult] = []
     settings = EnvSettings(id=text, kwargs=kwargs or {})
@@ -95,7 +98,7 @@ def _spaces(settings: EnvSettings) -> Iterator[CheckResult]:
         yield CheckResult("warn", "action bounds", "the action Box has no bounds", fix)
 
 
-def _brief(space: Any) -> str:
+def _brief(space: Space) -> str:
     if isinstance(space, spaces.Box):
         return f"Box{space.shape} {space.dtype}"
     return str(space)
@@ -142,7 +145,7 @@ def _trace(env: Env, seed: int, steps: int = _STEPS, actions: int | None = None)
     return seen
 
 
-def _bytes(obs: Any) -> bytes:
+def _bytes(obs: EnvValue) -> bytes:
     if isinstance(obs, dict):
         return b"".join(_bytes(obs[key]) for key in sorted(obs))
     if isinstance(obs, tuple):
@@ -263,13 +266,13 @@ def _rendering(settings: EnvSettings) -> Iterator[CheckResult]:
     yield CheckResult("ok", "rendering", f"{', '.join(modes)}; {frame.shape[1]}x{frame.shape[0]} pixels")
 
 
-def _draw(settings: EnvSettings) -> Any:
+def _draw(settings: EnvSettings) -> object:
     driver = os.environ.get("SDL_VIDEODRIVER")
     os.environ["SDL_VIDEODRIVER"] = "dummy"  # no window, and no complaint where there is no display
     try:
         env = make_env(settings, render_mode="rgb_array")
         env.reset(seed=1)
-        frame: Any = env.render()
+        frame: object = env.render()
         env.close()
         return frame
     finally:
@@ -296,44 +299,45 @@ def _speed(settings: EnvSettings, budget: float = 0.2) -> Iterator[CheckResult]:
     yield CheckResult("ok", "speed", f"{rate:,.0f} steps/s{slow}")
 
 
-def checked_reset(env: Any, found: Found) -> tuple[Any, Any]:
+def checked_reset(env: Env, found: Found) -> tuple[EnvValue, object]:
     """Reset; envs of an older API are reported, and their result is converted where possible."""
     try:
-        result = env.reset(seed=1)
+        result: object = env.reset(seed=1)
     except TypeError as error:
         if "'seed'" not in str(error):
             raise
         found("error", "seed", f"reset does not take one: {error}", RESET_FIX)
         result = env.reset()
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-        return result
+        return result[0], result[1]
     found("error", "reset", f"it returned {_kind(result)}, not (obs, info)", RESET_FIX)
-    return (result[0] if isinstance(result, tuple) and result else result), {}
+    return (result[0] if isinstance(result, tuple) and result else cast("EnvValue", result)), {}
 
 
-def checked_step(env: Any, action: Any, found: Found) -> tuple[Any, Any, Any, Any, Any]:
+def checked_step(env: Env, action: EnvValue, found: Found) -> UncheckedStep:
     """Step, with the same conversion."""
-    result = env.step(action)
+    result: object = env.step(action)
     if isinstance(result, tuple) and len(result) == 5:
-        return result
+        obs, reward, terminated, truncated, info = result
+        return obs, reward, terminated, truncated, info
     found("error", "step", f"it returned {_kind(result)}, not 5 values", STEP_FIX)
     if isinstance(result, tuple) and len(result) == 4:
         return result[0], result[1], bool(result[2]), False, result[3]
     raise ValueError("nothing more can be checked")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"one {type(value).__name__}"
 
 
-def sample(env: Any, info: Any) -> Any:
+def sample(env: Env, info: object) -> EnvValue:
     """A random action, legal under the env's action mask."""
     if isinstance(info, dict) and "action_mask" in info and isinstance(env.action_space, spaces.Discrete):
         return env.action_space.sample(np.asarray(info["action_mask"], np.int8))
     return env.action_space.sample()
 
 
-def check_observation(space: Any, obs: Any, name: str, found: Found) -> None:
+def check_observation(space: Space, obs: EnvValue, name: str, found: Found) -> None:
     """Compare an observation with its space: shape, dtype, finiteness, bounds."""
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
@@ -373,9 +377,9 @@ def check_observation(space: Any, obs: Any, name: str, found: Found) -> None:
         found("warn", "bounds", f"{name} is outside its space: {array.tolist()!s:.120}", "widen low and high, or clip")
 
 
-def check_step_result(reward: Any, terminated: Any, truncated: Any, info: Any, found: Found) -> None:
+def check_step_result(reward: object, terminated: object, truncated: object, info: object, found: Found) -> None:
     """Check everything but the observation."""
-    if np.ndim(reward) != 0 or not isinstance(reward, int | float | np.number):
+    if not isinstance(reward, int | float | np.number):
         found("error", "reward", f"it is {reward!r}", STEP_FIX)
     elif not np.isfinite(float(reward)):
         found("error", "reward", f"it is {reward!r}: learning cannot use that", "bound the reward")
@@ -412,7 +416,7 @@ def _rollout_digest(settings: EnvSettings, imports: tuple[str, ...], seed: int) 
     return digest.hexdigest()
 
 
-def _update_digest(digest: Any, value: Any) -> None:
+def _update_digest(digest: hashlib._Hash, value: EnvValue) -> None:
     if isinstance(value, dict):
         value = tuple(sorted(value.items()))
     if isinstance(value, tuple | list):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Any
+from collections.abc import Callable
 
 from pydantic import BaseModel
 
@@ -33,13 +33,13 @@ def explain(name: str) -> list[Explanation]:
     return [Explanation(name, "wrapper", " ".join(written.split()), {key: fact for key, fact in facts.items() if fact})]
 
 
-def _arguments(wrapper: Any) -> dict[str, str]:
+def _arguments(wrapper: Callable[..., object]) -> dict[str, str]:
     if isinstance(wrapper, type) and issubclass(wrapper, BaseModel):
         return {key: _describe(info.description, info.default) for key, info in wrapper.model_fields.items()}
     parameters = list(inspect.signature(wrapper).parameters.values())[1:]
     return {parameter.name: _describe("", parameter.default) for parameter in parameters}
 
 
-def _describe(help_text: str | None, default: Any) -> str:
+def _describe(help_text: str | None, default: object) -> str:
     needed = default is inspect.Parameter.empty or repr(default) == "PydanticUndefined"
     return f"{' '.join((help_text or '').split())} ({'required' if needed else f'default {default!r}'})".strip()

@@ -7,8 +7,9 @@ import inspect
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
@@ -17,13 +18,13 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.envs import mujoco
+from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.references import import_module, load_reference
 from gymlab.envs.registry import resolve_id
-from gymlab.envs.settings import EnvSettings, Part
+from gymlab.envs.settings import EnvKwargs, EnvSettings, Part
 from gymlab.envs.transform import Transform
 from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
 
-Env = gymnasium.Env[Any, Any]
 DEFAULT_TIME_LIMIT = 1000
 _GUARDS = (OrderEnforcing, PassiveEnvChecker)
 
@@ -93,9 +94,9 @@ def split_wrappers(settings: EnvSettings, base: Path | None = None) -> tuple[tup
 def env_stack(env: Env) -> list[str]:
     """The env and the layers around it, innermost first, for the manifest."""
     layers: list[str] = []
-    inner: Any = env
+    inner = env
     while isinstance(inner, gymnasium.Wrapper):
-        recorded: dict[str, Any] = getattr(inner, "_saved_kwargs", {})
+        recorded: EnvKwargs = getattr(inner, "_saved_kwargs", {})
         arguments_text = ", ".join(f"{key}={value!r}" for key, value in recorded.items())
         layers.append(f"{type(inner).__name__}({arguments_text})" if arguments_text else type(inner).__name__)
         inner = inner.env
@@ -129,7 +130,7 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
         kwargs["render_mode"] = render_mode
     spec = _spec(settings.id)
     _load_box2d(spec)
-    creator: Any = load_reference(resolved.id) if spec is None else None
+    creator = cast("Callable[..., object]", load_reference(resolved.id)) if spec is None else None
     try:
         if mujoco.is_mujoco(creator or _creator(spec)):
             mujoco.log_warnings()
@@ -137,6 +138,7 @@ def _construct(settings: EnvSettings, render_mode: str | None, limit: int | None
                 mujoco.choose_gl_backend()
         if spec is not None:
             return gymnasium.make(spec, disable_env_checker=True, max_episode_steps=limit or -1, **kwargs)
+        assert creator is not None, "either it is registered, or it is a reference"
         env = creator(**kwargs)
         if isinstance(env, gymnasium.Env):
             return env if limit is None else TimeLimit(env, limit)
@@ -157,12 +159,12 @@ def _load_box2d(spec: EnvSpec | None) -> None:
             importlib.import_module("Box2D")
 
 
-def _creator(spec: EnvSpec | None) -> Any:
+def _creator(spec: EnvSpec | None) -> Callable[..., object] | None:
     entry = None if spec is None else spec.entry_point
     return load_env_creator(entry) if isinstance(entry, str) else entry
 
 
-def _why_not_made(name: str, creator: Any, kwargs: dict[str, Any], error: Exception) -> str:
+def _why_not_made(name: str, creator: Callable[..., object] | None, kwargs: EnvKwargs, error: Exception) -> str:
     parameters = inspect.signature(creator).parameters.values() if creator is not None else []
     names = [parameter.name for parameter in parameters]
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.process.child import Child
@@ -22,14 +21,14 @@ _RENDER_PROGRAM = (
 )
 
 
-def is_mujoco(creator: Any) -> bool:
+def is_mujoco(creator: object) -> bool:
     """Whether an env's class is one of Gymnasium's for MuJoCo, or derived from them."""
     return any(base.__module__.startswith("gymnasium.envs.mujoco") for base in getattr(creator, "__mro__", ()))
 
 
 def log_warnings() -> None:
     """Log MuJoCo's warnings, which it would write to a file in the current folder and to the screen."""
-    mujoco: Any = importlib.import_module("mujoco")
+    mujoco = importlib.import_module("mujoco")
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_warn)
 

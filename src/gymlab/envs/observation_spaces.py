@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Space, Tree
 
 _CATEGORICAL = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def map_leaves(space: Any, change: Callable[..., Array], *trees: Tree) -> Tree:
+def map_leaves(space: Space, change: Callable[..., Array], *trees: Tree) -> Tree:
     """An observation made of `change(leaf space, array of each tree)` for every leaf of the space."""
     if isinstance(space, spaces.Dict):
         return {name: map_leaves(leaf, change, *(tree[name] for tree in trees)) for name, leaf in space.spaces.items()}
@@ -24,7 +23,7 @@ def map_leaves(space: Any, change: Callable[..., Array], *trees: Tree) -> Tree:
     return change(space, *trees)
 
 
-def map_spaces(space: Any, change: Callable[[Any], Any]) -> Any:
+def map_spaces(space: Space, change: Callable[[Space], Space]) -> Space:
     """The space with `change(leaf space)` for every leaf of it."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict({name: map_spaces(inner, change) for name, inner in space.spaces.items()})
@@ -33,7 +32,7 @@ def map_spaces(space: Any, change: Callable[[Any], Any]) -> Any:
     return change(space)
 
 
-def leaf_spaces(space: Any) -> list[Any]:
+def leaf_spaces(space: Space) -> list[Space]:
     """The leaves of a space, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
@@ -41,7 +40,7 @@ def leaf_spaces(space: Any) -> list[Any]:
     return [space]
 
 
-def leaf_values(space: Any, obs: Tree) -> list[Array]:
+def leaf_values(space: Space, obs: Tree) -> list[Array]:
     """The arrays of an observation, in the order of `leaf_spaces`."""
     if isinstance(space, spaces.Dict):
         return [leaf for name, part in space.spaces.items() for leaf in leaf_values(part, obs[name])]
@@ -50,12 +49,12 @@ def leaf_values(space: Any, obs: Tree) -> list[Array]:
     return [obs]
 
 
-def is_categorical(space: Any) -> bool:
+def is_categorical(space: Space) -> bool:
     """Whether its values are categories rather than quantities."""
     return isinstance(space, _CATEGORICAL)
 
 
-def vector_space(space: Any) -> spaces.Box:
+def vector_space(space: Space) -> spaces.Box:
     """The space of what `to_vector` returns: a vector, with the leaf's own bounds where it is a Box."""
     if isinstance(space, spaces.Box):
         low, high = (np.ravel(bound).astype(np.float32) for bound in (space.low, space.high))
@@ -71,7 +70,7 @@ def vector_space(space: Any) -> spaces.Box:
     raise UserError(f"{space} has no numbers: use Box, Discrete, MultiDiscrete or MultiBinary")
 
 
-def to_vector(space: Any, value: Array) -> Array:
+def to_vector(space: Space, value: Array) -> Array:
     """(N, d) float32: categories one-hot, bytes scaled to [0, 1], anything else as it is. `value` is (N, ...)."""
     xp = namespace(value)
     if isinstance(space, spaces.Discrete):
@@ -85,7 +84,7 @@ def to_vector(space: Any, value: Array) -> Array:
     return flat / np.float32(255) if space.dtype == np.uint8 else flat
 
 
-def append_space(space: Any, name: str, extra: spaces.Box) -> spaces.Space[Any]:
+def append_space(space: Space, name: str, extra: spaces.Box) -> Space:
     """The space with numbers appended: at the end of a vector, else as the entry `name` of a Dict."""
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return spaces.Box(
@@ -106,7 +105,7 @@ def append_numbers(obs: Tree, name: str, extra: Array, *, vector: bool) -> Tree:
     return {**(obs if isinstance(obs, dict) else {"obs": obs}), name: extra}
 
 
-def is_vector(space: Any) -> bool:
+def is_vector(space: Space) -> bool:
     return isinstance(space, spaces.Box) and len(space.shape) == 1
 
 

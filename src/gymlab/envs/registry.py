@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 
 from gymlab.core.errors import UserError, nearest, suggestion
 from gymlab.envs.references import import_module, is_reference, reference_module
+from gymlab.envs.settings import EnvKwargs
 
 KNOWN_OPTIMA = {
     "Taxi-v4": 7.93,
@@ -64,7 +65,7 @@ class ResolvedEnv(NamedTuple):
     """An existing env and the id it is made by."""
 
     id: str  # a registered id, or the reference as it was written
-    kwargs: dict[str, Any]  # that the old id stood for; the user's own override them
+    kwargs: EnvKwargs  # that the old id stood for; the user's own override them
     note: str  # for the user; "" for none
 
 
@@ -143,7 +144,7 @@ def registration_json(text: str) -> str | None:
     spec = registry.get(resolve_id(text).id)
     if spec is None:
         return None
-    entry: Any = spec.entry_point
+    entry = spec.entry_point
     if callable(entry):
         module = entry.__module__
         name = getattr(entry, "__qualname__", "<")

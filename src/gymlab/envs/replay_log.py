@@ -6,13 +6,13 @@ Every episode has its own seed, so an env can be rebuilt from these by replaying
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.core.types import Array, VecStep
-from gymlab.envs.step_buffer import StepBuffer
+from gymlab.core.types import Array, Space, VecStep
+from gymlab.envs.step_buffer import StepBuffer, leaf_shape
 
 Progress = Callable[[int, int], None]  # (steps replayed, steps to replay)
 Snapshot = dict[str, np.ndarray]
@@ -32,18 +32,18 @@ class Restored(NamedTuple):
 class ActionLog:
     """`episode` and `elapsed` (steps since the reset) of every env, and its actions."""
 
-    def __init__(self, buffers: StepBuffer, action_space: Any, limit: int) -> None:
+    def __init__(self, buffers: StepBuffer, action_space: Space, limit: int) -> None:
         self._buffers = buffers
         self.episode = buffers.episode
         self.episode.fill(-1)
         n = len(self.episode)
         self.elapsed = np.zeros(n, np.int64)
         self._rows = np.arange(n)
-        self._log = np.zeros((n, min(_FIRST_CAPACITY, limit), *action_space.shape), action_space.dtype)
+        self._log = np.zeros((n, min(_FIRST_CAPACITY, limit), *leaf_shape(action_space)), action_space.dtype)
         self._steps_left = self._log.shape[1]  # until the log may be full
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         return self._log.dtype
 
     def append(self, actions: Array) -> None:
@@ -100,7 +100,7 @@ def check_fields(snapshot: Snapshot) -> None:
         raise RunError(f"the checkpoint's env state lacks {', '.join(missing)}")
 
 
-def incompatibility(snapshot: Snapshot, n: int, action_space: Any, restorable: bool) -> str:
+def incompatibility(snapshot: Snapshot, n: int, action_space: Space, restorable: bool) -> str:
     """Why a snapshot cannot be replayed at all; "" where it can."""
     if not restorable or not snapshot["restorable"].any():
         return "env objects given from Python cannot be rebuilt: new episodes began"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -12,7 +12,7 @@ from pydantic import Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.transform import BaseTransform, is_reset, unmasked
 
 ENV = "env"
@@ -38,7 +38,7 @@ class Potential(BaseTransform):
     def potential(self, obs: Array) -> Array:
         """(N,) of observations (N, ...)."""
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         if not isinstance(space, spaces.Box) or space.shape != self.needs:
             name = type(self).__name__
             raise UserError(f"{name} reads the env's own observations of shape {self.needs}, got {space}: put it first")

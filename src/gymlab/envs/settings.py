@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from gymlab.core.clock import Count, Number
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
+
+EnvKwargs: TypeAlias = dict[str, Any]  # arguments of an env or a wrapper, by name: a recipe's or a Python caller's
 
 
 class Part(Settings):
     """A wrapper or feature of a recipe: a name or a reference (`module:Name`, `./file.py:Name`) and its arguments."""
 
     name: str
-    args: dict[str, Any] = Field(default_factory=dict)
+    args: EnvKwargs = Field(default_factory=dict)
     value: Any = None
     """The bare argument of the short form, as in `frame_stack: 4`."""
 
 
-def _parse_part(raw: Any) -> Any:
+def _parse_part(raw: Json | Part) -> Part:
     if isinstance(raw, Part):
         return raw
     if isinstance(raw, str):
@@ -32,7 +35,7 @@ def _parse_part(raw: Any) -> Any:
     raise ValueError(f"expected a name or {{name: arguments}}, got {raw!r}")
 
 
-def _write_part(part: Part) -> Any:
+def _write_part(part: Part) -> Any:  # pydantic reads this annotation
     if part.args:
         return {part.name: dict(part.args)}
     return part.name if part.value is None else {part.name: part.value}
@@ -46,7 +49,7 @@ class EnvSettings(Settings):
 
     id: str
     """A registered Gymnasium id, `module:Id-v0`, `module:Class` or `./file.py:Class`."""
-    kwargs: dict[str, Any] = Field(default_factory=dict)
+    kwargs: EnvKwargs = Field(default_factory=dict)
     """Handed to gymnasium.make."""
     wrappers: tuple[PartLike, ...] = ()
     """Transforms and gymnasium wrappers, innermost first."""

@@ -11,11 +11,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Masked, Space, Spaces, Tree, VecStep
+from gymlab.envs.gymnasium_types import EnvValue
 
 _ALIGN = 16
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-Put = Callable[[int, Any], None]
+Put = Callable[[int, EnvValue], None]
 
 
 class BadObservation(Exception):
@@ -29,7 +30,7 @@ class StepBuffer:
     """
 
     def __init__(self, env_spaces: Spaces, n: int) -> None:
-        self._layout: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        self._layout: list[tuple[int, tuple[int, ...], np.dtype[np.generic]]] = []
         self._size = _ALIGN
         width = action_width(env_spaces.action) if env_spaces.masked else 0
 
@@ -62,7 +63,7 @@ class StepBuffer:
         flat = [own.reward, own.terminated, own.truncated, own.fresh, self.episode]
         self.all = [*self.obs_leaves, *self.successor_leaves, *flat]
 
-    def _plan(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    def _plan(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
         self._layout.append((self._size, shape, dtype))
         self._size += -(-math.prod(shape) * dtype.itemsize // _ALIGN) * _ALIGN
         return len(self._layout) - 1
@@ -110,19 +111,19 @@ def leaves(tree: Tree) -> Iterator[Array]:
         yield from leaves(inner)
 
 
-def check_supported(observation: Any, action: Any) -> None:
+def check_supported(observation: Space, action: Space) -> None:
     """UserError where a space is of a kind that policies do not support."""
     if not isinstance(action, _LEAVES):
         raise UserError(f"action space {action} is not supported: use Discrete, MultiDiscrete, MultiBinary or Box")
     _map_space(observation, leaf_shape)
 
 
-def leaf_shape(space: Any) -> tuple[int, ...]:
-    """The shape of one value of a space."""
-    return tuple(space.shape)
+def leaf_shape(space: Space) -> tuple[int, ...]:
+    """The shape of one value of a space that has no parts."""
+    return tuple(space.shape or ())
 
 
-def leaf_dtype(space: Any) -> np.dtype[Any]:
+def leaf_dtype(space: Space) -> np.dtype[np.generic]:
     """The dtype in which gymlab keeps values of a space."""
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return np.dtype(np.int32)
@@ -131,14 +132,14 @@ def leaf_dtype(space: Any) -> np.dtype[Any]:
     return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
 
 
-def action_width(space: Any) -> int:
+def action_width(space: Space) -> int:
     """How many actions a mask covers."""
     if not isinstance(space, spaces.Discrete):
         raise UserError(f"action masks need a Discrete action space, got {space}: set env.action_mask to false")
     return int(space.n)
 
 
-def _map_space(space: Any, leaf: Callable[[Any], Any]) -> Tree:
+def _map_space(space: Space, leaf: Callable[[Any], Any]) -> Tree:
     if isinstance(space, spaces.Dict):
         return {key: _map_space(inner, leaf) for key, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -150,7 +151,7 @@ def _map_space(space: Any, leaf: Callable[[Any], Any]) -> Tree:
     return leaf(space)
 
 
-def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
+def writer(space: Space, tree: Tree, name: str = "observation") -> Put:
     """A function that writes one env's observation into row i of `tree`: the hot path.
 
     Shapes and dtypes are compared with the space's; whether numbers are finite is for the caller to check, for all envs
@@ -160,7 +161,7 @@ def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
         keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
         inner = [(key, writer(space.spaces[key], tree[key], f"{name}[{key!r}]")) for key in keys]  # type: ignore[index]
 
-        def put(row: int, obs: Any) -> None:
+        def put(row: int, obs: Any) -> None:  # a dict or a tuple, as `checked_writer` has seen
             for key, put_leaf in inner:
                 put_leaf(row, obs[key])
 
@@ -170,7 +171,7 @@ def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
     array = np.ndarray
     known: Any = leaf_dtype(space)  # the dtype, or the type of a bare number, that was last found to be right
 
-    def put_leaf(row: int, obs: Any) -> None:
+    def put_leaf(row: int, obs: EnvValue) -> None:
         nonlocal known
         if type(obs) is array:
             if obs.shape != shape or obs.dtype is not known:
@@ -184,12 +185,12 @@ def writer(space: Any, tree: Tree, name: str = "observation") -> Put:
     return put_leaf
 
 
-def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
+def checked_writer(space: Space, tree: Tree, name: str = "observation") -> Put:
     """The same for the first observation of an episode, whose values are checked too."""
     if isinstance(space, spaces.Dict):
         keyed = {key: checked_writer(inner, tree[key], f"{name}['{key}']") for key, inner in space.spaces.items()}
 
-        def put_dict(row: int, obs: Any) -> None:
+        def put_dict(row: int, obs: EnvValue) -> None:
             if not isinstance(obs, dict) or set(obs) != set(keyed):
                 found = sorted(obs) if isinstance(obs, dict) else type(obs).__name__
                 raise BadObservation(f"{name} must be a dict with keys {sorted(keyed)}, got {found}")
@@ -200,7 +201,7 @@ def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
     if isinstance(space, spaces.Tuple):
         placed = [checked_writer(inner, tree[i], f"{name}[{i}]") for i, inner in enumerate(space.spaces)]
 
-        def put_tuple(row: int, obs: Any) -> None:
+        def put_tuple(row: int, obs: EnvValue) -> None:
             if not isinstance(obs, tuple | list) or len(obs) != len(placed):
                 raise BadObservation(f"{name} must be a tuple of {len(placed)}, got {obs!r}")
             for put_leaf, value in zip(placed, obs, strict=True):
@@ -211,7 +212,7 @@ def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
     shape = leaf_shape(space)
     dtype = leaf_dtype(space)
 
-    def put_leaf(row: int, obs: Any) -> None:
+    def put_leaf(row: int, obs: EnvValue) -> None:
         array = np.asarray(obs)
         if array.shape != shape or array.dtype != dtype or (dtype.kind == "f" and not np.isfinite(array).all()):
             array = checked_leaf(space, obs, name)
@@ -220,7 +221,7 @@ def checked_writer(space: Any, tree: Tree, name: str = "observation") -> Put:
     return put_leaf
 
 
-def checked_leaf(space: Any, value: Any, name: str) -> Array:
+def checked_leaf(space: Space, value: EnvValue, name: str) -> Array:
     """`value` as an array; BadObservation unless it has the shape and kind of `space` and is finite."""
     array = np.asarray(value)
     if array.shape != leaf_shape(space):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from gymlab.core.settings import Settings
-from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Masked, Space, Spaces, Tree, VecStep
 
 
 class Transform(Protocol):
@@ -19,9 +19,12 @@ class Transform(Protocol):
     says `in_evaluation: true`.
     """
 
-    random: bool  # whether `apply` and `act` need a key; otherwise they get None
+    @property
+    def random(self) -> bool:
+        """Whether `apply` and `act` need a key; otherwise they get None."""
+        ...
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         """The observation space after this transform."""
         ...
 
@@ -40,7 +43,7 @@ class BaseTransform(Settings):
     random: ClassVar[bool] = False
     adds: ClassVar[tuple[str, ...]] = ()  # names of the parts it adds to the training reward
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         return space
 
     def init(self, n: int) -> Tree:  # noqa: ARG002 - nothing to remember

@@ -5,11 +5,12 @@ Evaluation leaves out the wrappers that declare themselves `training_only`, such
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.core.errors import RunError
-from gymlab.core.types import Spaces
-from gymlab.envs.make import Env, env_stack, make_env, split_wrappers
+from gymlab.core.types import Space, Spaces
+from gymlab.envs.gymnasium_types import Env
+from gymlab.envs.make import env_stack, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrappers import arguments, is_transform, load_wrapper
@@ -21,8 +22,8 @@ class WrapperStacks(NamedTuple):
     training: list[str]
     evaluation: list[str]
     left_out: list[str]  # by evaluation, as declared
-    observation: Any  # the evaluation env's spaces, before any transform
-    action: Any
+    observation: Space  #  the evaluation env's spaces, before any transform
+    action: Space
 
     @property
     def note(self) -> str:
@@ -84,5 +85,5 @@ def _transforms(settings: EnvSettings) -> list[str]:
 
 
 def _format(part: Part) -> str:
-    options: dict[str, Any] = arguments(part, load_wrapper(part.name))
+    options = arguments(part, load_wrapper(part.name))
     return f"{part.name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"

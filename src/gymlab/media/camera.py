@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.envs.make import Env, make_env
+from gymlab.envs.gymnasium_types import Env
+from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
 
 RGB = "rgb_array"

@@ -13,7 +13,8 @@ import numpy as np
 
 from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed, generator
-from gymlab.envs.make import Env, import_all, make_env
+from gymlab.envs.gymnasium_types import Env
+from gymlab.envs.make import import_all, make_env
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrapper_stacks import evaluation_settings
 from gymlab.media.action_keys import ActionKeys, arrow_of, keys_for

@@ -15,7 +15,8 @@ from gymnasium import spaces as gym_spaces
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Decision, Masked, Rollout, Spaces, Tree, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
-from gymlab.envs.make import Env, import_all, make_env, split_wrappers
+from gymlab.envs.gymnasium_types import Env
+from gymlab.envs.make import import_all, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import Transform, transformed
 from gymlab.envs.wrapper_stacks import evaluation_settings

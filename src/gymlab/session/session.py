@@ -14,9 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
 from gymlab.envs.registry import foreign_registration_json
+from gymlab.envs.step_buffer import leaf_shape
 from gymlab.features.console import first_line
 from gymlab.features.logfile import LogFile
 from gymlab.features.record import Record
@@ -303,7 +306,7 @@ def required_space(parts: Parts, state: TrainState) -> Room:
     action = parts.spaces.action
     if parts.chosen.engine != "jax":  # host envs are restored by replaying the actions of an episode
         steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
-        checkpoint += steps * math.prod(action.shape) * action.dtype.itemsize
+        checkpoint += steps * math.prod(leaf_shape(action)) * np.dtype(action.dtype).itemsize
     rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
     return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
 

@@ -5,7 +5,7 @@ It follows `games/atari`: the same episodes from the same seeds, and pictures wi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -19,8 +19,11 @@ from gymlab.envs.games.atari.pictures import PictureSettings
 from gymlab.envs.make import split_wrappers, time_limit
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.replay_log import Progress, Snapshot
-from gymlab.envs.settings import EnvSettings
+from gymlab.envs.settings import EnvKwargs, EnvSettings
 from gymlab.envs.wrappers import arguments, load_wrapper, parse_settings
+
+if TYPE_CHECKING:
+    from ale_py.vector_env import AtariVectorEnv
 
 _KNOWN = frozenset(
     {"game", "frameskip", "repeat_action_probability", "full_action_space", "max_num_frames_per_episode"}
@@ -62,7 +65,9 @@ class AleEngine(NativeEngine):
         self.pictures = parse_settings(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
         limit = time_limit(settings)
         self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
-        actions = spaces.Discrete(int(self._env.single_action_space.n))
+        own = self._env.single_action_space
+        assert isinstance(own, spaces.Discrete), "ale-py has no other"
+        actions = spaces.Discrete(int(own.n))
         self._allocate(Spaces(_observation_space(self.pictures), actions, False, limit))
         self._loses_lives = self.pictures.episodic_life and not evaluation
         self._lives = np.zeros(n_envs, np.int32)
@@ -143,7 +148,7 @@ class AleEngine(NativeEngine):
             pictures[rows, :, :, k] = shown[rows, k]
 
 
-def _game(settings: EnvSettings) -> dict[str, Any]:
+def _game(settings: EnvSettings) -> EnvKwargs:
     resolved = resolve_id(settings.id)
     return {**gymnasium.spec(resolved.id).kwargs, **resolved.kwargs, **settings.kwargs}
 
@@ -153,7 +158,7 @@ def _observation_space(pictures: PictureSettings) -> spaces.Box:
     return spaces.Box(0, 255, (*pictures.size, channels), np.uint8)
 
 
-def _native(pictures: PictureSettings, game: dict[str, Any], n_envs: int, evaluation: bool, threads: int) -> Any:
+def _native(pictures: PictureSettings, game: EnvKwargs, n_envs: int, evaluation: bool, threads: int) -> AtariVectorEnv:
     from ale_py.vector_env import AtariVectorEnv
 
     own = game.get("frameskip")

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import math
 import warnings
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ class EnvPoolEngine(NativeEngine):
         )
 
 
-def _package() -> Any:
+def _package() -> ModuleType:
     return importlib.import_module("envpool")
 
 

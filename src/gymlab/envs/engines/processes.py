@@ -7,14 +7,14 @@ import logging
 import time
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError, RunError, UserError
-from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.core.types import Array, Json, Spaces, VecStep
 from gymlab.envs.engines.base import HostEngine
-from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, pack
+from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, EnvTask, pack
 from gymlab.envs.engines.worker_pool import EnvWorkerPool, WorkerLost, cores_now
 from gymlab.envs.env_faults import EpisodeSeeds, Fault
 from gymlab.envs.make import import_all, make_bare, split_wrappers
@@ -67,16 +67,17 @@ class ProcessEngine(HostEngine):
         count = min(workers or cores_now(), n_envs)
         edges = [n_envs * k // count for k in range(count + 1)]
         self._ranges = [slice(*pair) for pair in pairwise(edges)]
-        task = {
+        task: EnvTask = {
             "settings": portable(settings),
             "run_seed": run_seed,
             "evaluation": evaluation,
             "imports": imports,
             "registered": registration_json(settings.id),
+            "indices": (0, n_envs),
         }
         env = make_bare(settings).env  # for its spaces: sending those would take a pickle
         env.close()
-        tasks = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
+        tasks: list[EnvTask] = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
         self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
         description = self._pool.descriptions[0]
         self.spaces = Spaces(env.observation_space, env.action_space, description["masked"], description["limit"])
@@ -285,7 +286,7 @@ def choose_vectorization(
     return ("sync", took) if seconds < _SLOW_SECONDS else ("processes", f"{took}, {cores} cores")
 
 
-def portable(settings: EnvSettings) -> dict[str, Any]:
+def portable(settings: EnvSettings) -> dict[str, Json]:
     """The settings as JSON, without transforms: those are applied in the parent."""
     env_side = settings.model_copy(update={"wrappers": split_wrappers(settings)[0]})
     try:

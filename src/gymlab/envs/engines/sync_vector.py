@@ -7,14 +7,14 @@ import math
 import time
 from collections.abc import Callable
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.env_faults import EnvFault, EpisodeSeeds, Fault, Hung, describe_fault
-from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, Env, limit_inside, make_bare
+from gymlab.envs.gymnasium_types import Env, EnvValue, Info, ResetResult
+from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, limit_inside, make_bare
 from gymlab.envs.registry import FRESH_PER_EPISODE, resolve_id
 from gymlab.envs.replay_log import ActionLog, Progress, Restored, Snapshot, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
@@ -56,7 +56,7 @@ class SyncVector:
         check_supported(first.env.observation_space, first.env.action_space)
         # Only a reset shows whether actions are masked, so the first episode begins here; `reset` reuses it.
         try:
-            self._first_reset: tuple[Any, dict[str, Any]] | None = self._reset_env(0, 0)
+            self._first_reset: ResetResult | None = self._reset_env(0, 0)
             masked = settings.action_mask and "action_mask" in self._first_reset[1]
             # Evaluation plays whole games, also where learning counts a lost life as an ending.
             self._reports_part_over = not evaluation and "part_over" in self._first_reset[1]
@@ -227,14 +227,14 @@ class SyncVector:
                 self._report(fault, error)
             self._replace(row)
 
-    def _reset_env(self, row: int, episode: int) -> tuple[Any, dict[str, Any]]:
+    def _reset_env(self, row: int, episode: int) -> ResetResult:
         if self._remakes:
             self._replace(row)
         self._used[row] = True
         obs, info = self.envs[row].reset(seed=self._seeds.seed(self._indices[row], episode))
         return obs, info
 
-    def _show(self, row: int, obs: Any, info: dict[str, Any]) -> None:
+    def _show(self, row: int, obs: EnvValue, info: Info) -> None:
         self._put_obs(row, obs)
         if self.spaces.masked:
             self.buffers.step.obs.mask[row] = info["action_mask"]

@@ -10,15 +10,18 @@ import io
 import json
 import signal
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection
-from typing import Any, NoReturn
+from typing import NoReturn, TypedDict
 
 import numpy as np
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import Json, JsonObject
 from gymlab.envs.engines.sync_vector import SyncVector
 from gymlab.envs.env_faults import EnvFault, Fault, Hung
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.step_buffer import leaf_shape
 from gymlab.process.parent_watch import ParentPipe, exit_in_native_code, ignore_signals
 
 # The first byte of a request.
@@ -30,6 +33,32 @@ CLOSE = b"4"
 
 # Has a hanging worker reply with its traceback and exit; None on Windows, which has no such signal.
 INTERRUPT: signal.Signals | None = getattr(signal, "SIGUSR1", None)
+
+
+class EnvTask(TypedDict):
+    """The envs of a worker."""
+
+    settings: JsonObject  # EnvSettings
+    run_seed: int
+    evaluation: bool
+    imports: Sequence[str]
+    registered: str | None
+    indices: tuple[int, int]  # the first env and the one after the last
+
+
+class ConnectedTask(EnvTask):
+    """As a worker reads it: with its number, and how it connects to its parent."""
+
+    worker: int
+    address: str
+    authkey: str
+
+
+class EnvDescription(TypedDict):
+    """A worker's first reply."""
+
+    masked: bool
+    limit: int  # steps after which an episode is truncated
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -45,12 +74,12 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def json_message(**fields: Any) -> bytes:
+def json_message(**fields: Json) -> bytes:
     """A message that is not a step: JSON, known by its first byte (a step's block begins with zeros)."""
     return json.dumps(fields).encode()
 
 
-def serve(connection: Connection, task: dict[str, Any]) -> None:
+def serve(connection: Connection, task: EnvTask) -> None:
     """Make the envs, then reply to requests until CLOSE."""
     slots = _build(connection, task)
     try:
@@ -72,7 +101,7 @@ def serve(connection: Connection, task: dict[str, Any]) -> None:
         slots.close()
 
 
-def _build(connection: Connection, task: dict[str, Any]) -> SyncVector:
+def _build(connection: Connection, task: EnvTask) -> SyncVector:
     from gymlab.envs.make import import_all
     from gymlab.envs.registry import register_from_json
 
@@ -92,7 +121,7 @@ def _step(slots: SyncVector, kind: bytes, body: bytes) -> None:
     action = slots.spaces.action
     flags = n if kind == STEP_SOME else 0
     active = np.frombuffer(body, bool, n) if flags else None
-    slots.step(np.frombuffer(body, action.dtype, offset=flags).reshape(n, *action.shape), active)
+    slots.step(np.frombuffer(body, action.dtype, offset=flags).reshape(n, *leaf_shape(action)), active)
 
 
 def _restore(connection: Connection, slots: SyncVector, body: bytes) -> None:
@@ -114,7 +143,7 @@ def main() -> None:
     ignore_signals("SIGINT", "SIGTERM", "SIGHUP")
     parent = ParentPipe()
     faulthandler.enable(2)  # where a crash in C code came from
-    task = json.loads(parent.read_opening())
+    task: ConnectedTask = json.loads(parent.read_opening())
     # stdin stays open as long as the parent lives, even while an env hangs.
     parent.listen(exit_code=1)
     exit_in_native_code()

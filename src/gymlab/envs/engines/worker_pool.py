@@ -12,15 +12,16 @@ import secrets
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import AuthenticationError, BufferTooShort
-from multiprocessing.connection import Client, Listener
-from typing import Any, NamedTuple, NoReturn
+from multiprocessing.connection import Client, Connection, Listener
+from typing import NamedTuple, NoReturn
 
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.types import Array
 from gymlab.envs.engines.sync_vector import OnFault
-from gymlab.envs.engines.worker import CLOSE, INTERRUPT
+from gymlab.envs.engines.worker import CLOSE, INTERRUPT, EnvDescription, EnvTask
 from gymlab.envs.env_faults import Fault
 from gymlab.process.child import Child, module_command
 from gymlab.process.environ import child_environ
@@ -36,7 +37,7 @@ class EnvWorker(NamedTuple):
     """An env process and the connection to it."""
 
     child: Child
-    connection: Any  # multiprocessing.connection.Connection, or PipeConnection on Windows
+    connection: Connection  # or PipeConnection, its twin on Windows
 
 
 class WorkerLost(Exception):
@@ -55,14 +56,14 @@ class EnvWorkerPool:
     `patience` is the timeout of what is slow by nature: starting a process, making envs, resetting them.
     """
 
-    def __init__(self, tasks: list[dict[str, Any]], on_fault: OnFault, patience: float) -> None:
+    def __init__(self, tasks: list[EnvTask], on_fault: OnFault, patience: float) -> None:
         self._tasks = tasks
         self._on_fault = on_fault
         self.patience = patience
         self._workers = start_workers(tasks, patience)
         self.close = weakref.finalize(self, stop_workers, self._workers)
         try:
-            self.descriptions: list[dict[str, Any]] = [json.loads(self.receive(k)) for k in range(len(tasks))]
+            self.descriptions: list[EnvDescription] = [json.loads(self.receive(k)) for k in range(len(tasks))]
         except WorkerLost as lost:
             self.close()
             raise RunError(str(lost)) from lost
@@ -177,11 +178,11 @@ def cores_now() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
-def start_workers(tasks: list[dict[str, Any]], timeout: float) -> list[EnvWorker]:
+def start_workers(tasks: list[EnvTask], timeout: float) -> list[EnvWorker]:
     """One connected process per task; RunError when one ends, or is not connected in time."""
     key = secrets.token_bytes(32)
     environ = child_environ()
-    connections: dict[int, Any] = {}
+    connections: dict[int, Connection] = {}
     children: list[Child] = []
     cancelled = threading.Event()
     with Listener(authkey=key) as listener:
@@ -189,11 +190,11 @@ def start_workers(tasks: list[dict[str, Any]], timeout: float) -> list[EnvWorker
         accepting.start()
         try:
             for k, task in enumerate(tasks):
-                task = {**task, "worker": k, "address": listener.address, "authkey": key.hex()}
+                opening = {**task, "worker": k, "address": listener.address, "authkey": key.hex()}
                 # What envs print goes to stderr: it must not end up in our output.
                 child = Child(module_command("gymlab.envs.engines.worker"), stdin="pipe", stdout=2, environ=environ)
                 children.append(child)
-                child.send(json.dumps(task))  # one that has ended already is noticed by `_await`
+                child.send(json.dumps(opening))  # one that has ended already is noticed by `_await`
             problem = _await(accepting, children, connections, timeout)
         finally:
             cancelled.set()
@@ -201,35 +202,36 @@ def start_workers(tasks: list[dict[str, Any]], timeout: float) -> list[EnvWorker
                 with suppress(*CONNECTION_ERRORS, AuthenticationError):
                     Client(listener.address, authkey=key).close()
                 accepting.join()
-    workers = [EnvWorker(child, connections.get(k)) for k, child in enumerate(children)]
     if problem:
-        stop_workers(workers)
+        stop_workers([(child, connections.get(k)) for k, child in enumerate(children)])
         raise RunError(problem)
-    return workers
+    return [EnvWorker(child, connections[k]) for k, child in enumerate(children)]
 
 
-def stop_workers(workers: list[EnvWorker]) -> None:
+def stop_workers(workers: Sequence[tuple[Child, Connection | None]]) -> None:
     """End all workers: ask them to close, close the connections, and kill those that still run."""
-    for worker in workers:
-        if worker.connection is not None:
+    for _, connection in workers:
+        if connection is not None:
             with suppress(*CONNECTION_ERRORS):
-                worker.connection.send_bytes(CLOSE)
-            worker.connection.close()
+                connection.send_bytes(CLOSE)
+            connection.close()
     deadline = time.monotonic() + _CLOSE_SECONDS
-    for worker in workers:
-        if worker.connection is not None:
-            worker.child.wait(max(deadline - time.monotonic(), 0.01))
-        worker.child.end()
+    for child, connection in workers:
+        if connection is not None:
+            child.wait(max(deadline - time.monotonic(), 0.01))
+        child.end()
 
 
-def _accept(listener: Listener, count: int, connections: dict[int, Any], cancelled: threading.Event) -> None:
+def _accept(listener: Listener, count: int, connections: dict[int, Connection], cancelled: threading.Event) -> None:
     while len(connections) < count and not cancelled.is_set():
         with suppress(*CONNECTION_ERRORS, AuthenticationError):
-            connection: Any = listener.accept()
+            connection = listener.accept()
             connections[int(connection.recv_bytes())] = connection
 
 
-def _await(accepting: threading.Thread, children: list[Child], connections: dict[int, Any], timeout: float) -> str:
+def _await(
+    accepting: threading.Thread, children: list[Child], connections: dict[int, Connection], timeout: float
+) -> str:
     """Wait until all are connected; returns what failed, "" for nothing."""
     deadline = time.monotonic() + timeout
     while accepting.is_alive():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
+from gymlab.envs.gymnasium_types import Info
 
 EPISODE_STEPS = 20
 
@@ -41,7 +41,7 @@ class Arms:
 class BanditEnv(gymnasium.Env[np.int64, np.int64]):
     """Pull one of `n_arms` per step; there is nothing to see. `info["best_arm"]` is the one to pull next."""
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+    metadata: Info = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, n_arms: int = 10, seed: int = 0, noise: float = 1.0, drift: float = 0.0) -> None:
         self.arms = Arms(n_arms, seed, noise, drift)
@@ -50,18 +50,16 @@ class BanditEnv(gymnasium.Env[np.int64, np.int64]):
         self.action_space = spaces.Discrete(n_arms)
         self.render_mode = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.int64, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.int64, Info]:
         super().reset(seed=seed, options=options)
         self.means = self.arms.means()
         return np.int64(0), self._info()
 
-    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, Info]:
         reward = self.means[action] + self.arms.noise * self.np_random.normal()
         if self.arms.drift:
             self.means = self.means + self.arms.drift * self.np_random.normal(size=self.arms.n_arms)
         return np.int64(0), float(reward), False, False, self._info()
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         return {"best_arm": int(np.argmax(self.means))}

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, Any, cast
 
 import gymnasium
 import numpy as np
@@ -21,6 +21,8 @@ from pydantic import Field
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json, Space
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.envs.image_ops import brightness, shrink
 from gymlab.envs.wrappers import parse_settings
 from gymlab.process.child import Child
@@ -46,18 +48,18 @@ def register() -> None:
             gymnasium.registry[name] = dataclasses.replace(spec, entry_point=_OURS, kwargs=kwargs)
 
 
-def make_scenario(entry_point: str, **kwargs: Any) -> Scenario:
+def make_scenario(entry_point: str, **kwargs: Json) -> Scenario:
     """The package's env with its own arguments, as a Scenario."""
-    creator: Any = gymnasium.envs.registration.load_env_creator(entry_point)
-    return Scenario(creator(**kwargs))
+    creator = gymnasium.envs.registration.load_env_creator(entry_point)
+    return Scenario(cast("Env", creator(**kwargs)))
 
 
-class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Scenario(EnvWrapper):
     """The package's env with three changes: its time limit is a truncation with a last observation, which the game's
     own timer lacks; it leaves no files in the current folder; and its engine exits with this process.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         self._game: Any = getattr(env.unwrapped, "game")  # noqa: B009 - Env has none that a type checker knows
         self._tics = int(self._game.get_episode_timeout())
@@ -65,9 +67,9 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._game.set_episode_timeout(0)
         self._folder: Path | None = None  # of the engine, while it runs
         self._watchdog: Child | None = None
-        self._picture: Any = None
+        self._picture: np.ndarray | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         if self._game.is_running():
             return self.env.reset(seed=seed, options=options)
         self._folder = Path(tempfile.mkdtemp(prefix="gymlab-doom-"))
@@ -80,15 +82,15 @@ class Scenario(gymnasium.Wrapper[Any, Any, Any, Any]):
                 _LITTER.rmdir()
         return obs, info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         obs, reward, terminated, _, info = self.env.step(action)
         played = self._game.get_episode_time() - self._begin
         return obs, reward, terminated, bool(not terminated and 0 < self._tics <= played), info
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         """The screen; after the end of the game, which has none, the last one."""
         if self._picture is None or not self._game.is_episode_finished():
-            self._picture = self.env.render()
+            self._picture = np.asarray(self.env.render())
         return self._picture
 
     def close(self) -> None:
@@ -111,7 +113,7 @@ class DoomSettings(Settings):
     """Decisions whose pictures are seen together, oldest first, as channels; black before the first."""
 
 
-class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class Doom(EnvWrapper, RecordConstructorArgs):
     """Observations are `screen`, (rows, columns, stack) bytes, and where the scenario has any, `variables` in hundreds.
 
     Which these are (ammunition, health ...) is the scenario's to say.
@@ -119,7 +121,7 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Settings = DoomSettings  # its arguments
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+    def __init__(self, env: Env, **options: Json) -> None:
         settings = parse_settings(self.Settings, "doom", options)
         RecordConstructorArgs.__init__(self, **settings.model_dump())
         gymnasium.Wrapper.__init__(self, env)
@@ -130,21 +132,21 @@ class Doom(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._channels = 1 if settings.grayscale else inner["screen"].shape[2]  # type: ignore[index]
         shape = (*settings.size, settings.stack * self._channels)
         self._stack = np.zeros(shape, np.uint8)
-        shown: dict[str, spaces.Space[Any]] = {"screen": spaces.Box(0, 255, shape, np.uint8)}
+        shown: dict[str, Space] = {"screen": spaces.Box(0, 255, shape, np.uint8)}
         if "gamevariables" in inner.spaces:
             shown["variables"] = spaces.Box(-np.inf, np.inf, inner["gamevariables"].shape, np.float32)
         self.observation_space = spaces.Dict(shown) if len(shown) > 1 else shown["screen"]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         obs, info = self.env.reset(seed=seed, options=options)
         self._stack = np.zeros_like(self._stack)
         return self._observe(obs), info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._observe(obs), reward, terminated, truncated, info
 
-    def _observe(self, obs: dict[str, Any]) -> Any:
+    def _observe(self, obs: dict[str, np.ndarray]) -> EnvValue:
         screen = obs["screen"]
         size = self._settings.size
         if self._channels == 1:

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
+from gymlab.envs.gymnasium_types import Info
 
 GAMES = {
     "Asterix": "asterix",
@@ -59,7 +60,7 @@ def register() -> None:
 class MinAtarEnv(gymnasium.Env[np.ndarray, np.int64]):
     """An episode depends on its seed and actions alone."""
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
+    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
@@ -77,20 +78,18 @@ class MinAtarEnv(gymnasium.Env[np.ndarray, np.int64]):
         self.observation_space = spaces.Box(0, 1, tuple(self._game.state_shape()), bool)
         self.render_mode = render_mode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed, options=options)
         self._game.seed(seed)
         self._game.last_action = 0
         self._game.reset()
         return self._game.state(), {}
 
-    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, Info]:
         reward, over = self._game.act(self._actions[action])
         return self._game.state(), float(reward), bool(over), False, {}
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         """Each cell in the colour of its topmost channel."""
         state = self._game.state()
         top = (state * (np.arange(state.shape[-1]) + 1)).max(-1)
@@ -105,7 +104,7 @@ def _environment() -> Any:
     handlers = root.handlers
     root.handlers = [logging.NullHandler()]
     try:
-        package: Any = importlib.import_module("minatar")
+        package = importlib.import_module("minatar")
     finally:
         root.handlers = handlers
     return package.Environment

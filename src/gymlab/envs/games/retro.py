@@ -8,14 +8,29 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Required, TypedDict
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.types import JsonObject
+from gymlab.envs.gymnasium_types import Info
 from gymlab.process.child import start_worker
+
+
+class EmulatorReply(TypedDict, total=False):
+    """A line of `retro_worker`: the first describes the game, each other one a decision."""
+
+    bytes: Required[int]  # of the screen that follows
+    error: str
+    shape: tuple[int, ...]
+    buttons: list[str | None]
+    reward: float
+    over: bool
+    info: Info
+
 
 PREFIX = "Retro/"
 EPISODE_STEPS = 4500  # five minutes at 60 frames a second and 4 frames a step
@@ -25,7 +40,7 @@ _CONTROLS = {
 }
 _WORKER = "gymlab.envs.games.retro_worker"
 _NOT_PLAYED = {"START", "SELECT", "MODE"}
-_descriptions: dict[tuple[str, str], dict[str, Any]] = {}  # by game and state: later processes are not waited for
+_descriptions: dict[tuple[str, str], EmulatorReply] = {}  # by game and state: later processes are not waited for
 
 
 def register(name: str = PREFIX + _SHIPPED) -> None:
@@ -53,7 +68,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
     The state it begins in is always the same: 0 to `noop_max` idle frames, and sticky actions, make episodes differ.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
+    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
@@ -88,9 +103,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._screen = np.zeros(self.observation_space.shape, np.uint8)
         self._last = self._mask([])
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed, options=options)
         self._last = self._mask([])
         self._show(self._emulator.request({})[1])
@@ -99,7 +112,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
             self._show(self._emulator.request({"masks": [self._last] * idle})[1])
         return self._screen, {}
 
-    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, Info]:
         masks = []
         draws = self.np_random.random(self._skip) if self._sticky else np.ones(self._skip)
         for draw in draws:
@@ -110,7 +123,7 @@ class RetroEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._show(screen)
         return self._screen, reply["reward"], reply["over"], False, reply["info"]
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         return self._screen
 
     def close(self) -> None:
@@ -146,7 +159,7 @@ class Emulator:
     def pid(self) -> int:
         return self._child.pid
 
-    def request(self, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def request(self, message: JsonObject) -> tuple[EmulatorReply, bytes]:
         """Its reply and the screen; RuntimeError where the process has ended."""
         if not self._ready:
             self._wait_ready()
@@ -156,7 +169,7 @@ class Emulator:
     def close(self) -> None:
         self._child.end()
 
-    def _wait_ready(self) -> dict[str, Any]:
+    def _wait_ready(self) -> EmulatorReply:
         self._ready = True
         description, _ = self._reply()
         if "error" in description:
@@ -164,9 +177,9 @@ class Emulator:
             raise UserError(f"{PREFIX}{self._game} cannot be played: {description['error']}")
         return description
 
-    def _reply(self) -> tuple[dict[str, Any], bytes]:
+    def _reply(self) -> tuple[EmulatorReply, bytes]:
         line = self._child.stdout.readline()
         if not line:
             raise RuntimeError(f"the emulator of {self._game} ended with exit code {self._child.wait()}")
-        reply: dict[str, Any] = json.loads(line)
+        reply: EmulatorReply = json.loads(line)
         return reply, self._child.stdout.read(reply["bytes"])

@@ -11,6 +11,10 @@ import json
 import sys
 from typing import Any
 
+import numpy as np
+
+from gymlab.core.types import Json
+from gymlab.envs.gymnasium_types import Info
 from gymlab.process.parent_watch import ParentPipe
 
 
@@ -25,7 +29,7 @@ def main() -> None:
         return
     _reply(parent, {"shape": env.observation_space.shape, "buttons": env.buttons})
     while (line := parent.read_line()) is not None:
-        request: dict[str, Any] = json.loads(line)
+        request: dict[str, list[list[int]]] = json.loads(line)
         if "masks" in request:
             _play(parent, env, request["masks"])
         else:
@@ -42,8 +46,8 @@ def _play(parent: ParentPipe, env: Any, masks: list[list[int]]) -> None:
     """One frame per button mask, until the game is over."""
     total = 0.0
     over = False
-    screen: Any = None
-    info: dict[str, Any] = {}
+    screen = np.zeros(0, np.uint8)
+    info: Info = {}
     for mask in masks:
         screen, reward, over, _, info = env.step(mask)
         total += float(reward)
@@ -53,7 +57,7 @@ def _play(parent: ParentPipe, env: Any, masks: list[list[int]]) -> None:
     _reply(parent, {"reward": total, "over": bool(over), "info": numbers}, screen.tobytes())
 
 
-def _reply(parent: ParentPipe, head: dict[str, Any], screen: bytes = b"") -> None:
+def _reply(parent: ParentPipe, head: dict[str, Json], screen: bytes = b"") -> None:
     parent.send(json.dumps({**head, "bytes": len(screen)}), screen)
 
 

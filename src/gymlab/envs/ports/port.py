@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Space, Tree
+from gymlab.envs.gymnasium_types import Env
 
 
 class JaxEnv(Protocol):
@@ -16,10 +17,10 @@ class JaxEnv(Protocol):
     """
 
     @property
-    def observation_space(self) -> Any: ...
+    def observation_space(self) -> Space: ...
 
     @property
-    def action_space(self) -> Any: ...
+    def action_space(self) -> Space: ...
 
     @property
     def max_episode_steps(self) -> int: ...
@@ -52,5 +53,5 @@ class NumpyEnv(Protocol):
     def observe(self, state: Array) -> Array:
         """The observations, (N, ...), before they are rounded to the dtype of the env's space."""
 
-    def state_of(self, env: Any) -> Array:
+    def state_of(self, env: Env) -> Array:
         """The state of a Gymnasium env, to compare with."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gymlab.envs.settings import EnvKwargs
+
 if TYPE_CHECKING:
     from gymlab.envs.ports.port import JaxEnv, NumpyEnv
 
@@ -70,7 +72,7 @@ PORTS: dict[str, Port] = {
 }
 
 
-def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None) -> JaxEnv | str:
+def find_port(env_id: str, kwargs: EnvKwargs, max_episode_steps: int | None) -> JaxEnv | str:
     """The compiled env that `gymnasium.make(env_id, **kwargs)` would give, or why there is none.
 
     The time limit is `max_episode_steps`, else the registered one, else 1000.
@@ -82,7 +84,7 @@ def find_port(env_id: str, kwargs: dict[str, Any], max_episode_steps: int | None
     return _build(port, env_id, kwargs, max_episode_steps or registered or DEFAULT_EPISODE_STEPS)
 
 
-def find_numpy_port(env_id: str, kwargs: dict[str, Any]) -> NumpyEnv | None:
+def find_numpy_port(env_id: str, kwargs: EnvKwargs) -> NumpyEnv | None:
     """The NumPy port of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
     found = _match(env_id, kwargs)
     if isinstance(found, str) or not found[0].numpy_builder:
@@ -90,7 +92,7 @@ def find_numpy_port(env_id: str, kwargs: dict[str, Any]) -> NumpyEnv | None:
     return _load(found[0].numpy_builder)(**found[1])
 
 
-def _match(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any], int | None] | str:
+def _match(env_id: str, kwargs: EnvKwargs) -> tuple[Port, EnvKwargs, int | None] | str:
     """A port, all kwargs for it and the registered time limit; or why there is none."""
     if env_id not in PORTS:
         return f"{env_id} has no compiled port"
@@ -110,13 +112,13 @@ def _match(env_id: str, kwargs: dict[str, Any]) -> tuple[Port, dict[str, Any], i
     return port, kwargs, spec.max_episode_steps
 
 
-def _fits(value: Any, kind: type | tuple[type, ...]) -> bool:
+def _fits(value: object, kind: type | tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return kind in (bool, object)
     return isinstance(value, kind)
 
 
-def _build(port: Port, env_id: str, kwargs: dict[str, Any], limit: int) -> JaxEnv | str:
+def _build(port: Port, env_id: str, kwargs: EnvKwargs, limit: int) -> JaxEnv | str:
     build = _load(port.builder)
     if port.builder == _TABLE:
         return build(env_id, kwargs, limit)

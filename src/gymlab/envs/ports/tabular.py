@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.types import Array
+from gymlab.envs.settings import EnvKwargs
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class Tabular:
         return None if self.mask is None else jnp.asarray(self.mask)[state]
 
 
-def from_gymnasium(env_id: str, kwargs: dict[str, Any], max_episode_steps: int) -> Tabular | str:
+def from_gymnasium(env_id: str, kwargs: EnvKwargs, max_episode_steps: int) -> Tabular | str:
     """The port of a registered env with a table `P`, or why its table is not complete."""
     import gymnasium
 
@@ -66,7 +67,7 @@ def from_gymnasium(env_id: str, kwargs: dict[str, Any], max_episode_steps: int) 
     if "map_name" in kwargs and kwargs["map_name"] is None and kwargs.get("desc") is None:
         return f"{env_id} with map_name=None draws a new map for every env"
     try:
-        env: Any = gymnasium.make(env_id, disable_env_checker=True, **kwargs)
+        env = gymnasium.make(env_id, disable_env_checker=True, **kwargs)
     except Exception as error:  # any error of the env: the host engine reports it to the user
         return f"{env_id} cannot be made with these kwargs: {type(error).__name__}: {error}"
     return _read_tables(env.unwrapped, max_episode_steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
+from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.references import is_reference, load_reference
-from gymlab.envs.settings import Part
+from gymlab.envs.settings import EnvKwargs, Part
 
+Wrapping = Callable[..., Any]  # a transform's class, or what makes a wrapper around an env
 S = TypeVar("S", bound=Settings)
 WRAPPERS = {
     "objects": "gymlab.envs.games.atari.objects:AtariObjects",
@@ -46,11 +49,12 @@ WRAPPERS = {
 }
 
 
-def load_wrapper(name: str, base: Path | None = None) -> Any:
+def load_wrapper(name: str, base: Path | None = None) -> Wrapping:
     """The class behind a wrapper's name or reference."""
     if name in WRAPPERS:
         module, _, attribute = WRAPPERS[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        named: Wrapping = getattr(importlib.import_module(module), attribute)
+        return named
     if not is_reference(name):
         raise UserError(f"unknown wrapper '{name}': {suggestion(name, WRAPPERS)} (or give one as module:Name)")
     found = load_reference(name, base)
@@ -59,12 +63,12 @@ def load_wrapper(name: str, base: Path | None = None) -> Any:
     return found
 
 
-def is_transform(wrapper: Any) -> bool:
+def is_transform(wrapper: Wrapping) -> bool:
     """Transforms act on whole VecSteps, outside the envs; all other wrappers go around each env."""
     return hasattr(wrapper, "apply") and hasattr(wrapper, "init")
 
 
-def arguments(part: Part, wrapper: Any) -> dict[str, Any]:
+def arguments(part: Part, wrapper: Wrapping) -> EnvKwargs:
     """A part's arguments by name: the bare value of the short form is the first one."""
     if part.value is None:
         return dict(part.args)
@@ -77,7 +81,7 @@ def arguments(part: Part, wrapper: Any) -> dict[str, Any]:
     return {names[0]: part.value}
 
 
-def parse_settings(model: type[S], name: str, options: dict[str, Any]) -> S:
+def parse_settings(model: type[S], name: str, options: EnvKwargs) -> S:
     """The arguments of the wrapper `name` as its settings; UserError names the first that is wrong."""
     try:
         return model(**options)
@@ -85,7 +89,7 @@ def parse_settings(model: type[S], name: str, options: dict[str, Any]) -> S:
         raise UserError(f"wrapper '{name}': {_first_problem(error, model)}") from error
 
 
-def build(part: Part, wrapper: Any, *inner: Any) -> Any:
+def build(part: Part, wrapper: Wrapping, *inner: Env) -> Any:
     """An instance of a wrapper, around `inner` where it is of the env-side kind."""
     options = arguments(part, wrapper)
     try:
@@ -93,20 +97,22 @@ def build(part: Part, wrapper: Any, *inner: Any) -> Any:
             inspect.signature(wrapper).bind(*inner, **options)
         return wrapper(*inner, **options)
     except ValidationError as error:
+        assert inspect.isclass(wrapper), "only a pydantic model raises this"
+        assert issubclass(wrapper, BaseModel)
         raise UserError(f"wrapper '{part.name}': {_first_problem(error, wrapper)}") from error
     except (TypeError, ValueError) as error:
         raise UserError(f"wrapper '{part.name}': {error}{_valid_arguments(wrapper, len(inner))}") from error
 
 
-def _first_problem(error: ValidationError, wrapper: Any) -> str:
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     problem = error.errors()[0]
     key = str(problem["loc"][0]) if problem["loc"] else ""
     if problem["type"] == "extra_forbidden":
-        return f"unknown argument '{key}': {suggestion(key, wrapper.model_fields)}"
+        return f"unknown argument '{key}': {suggestion(key, model.model_fields)}"
     return f"{key}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
 
 
-def _valid_arguments(wrapper: Any, skip: int) -> str:
+def _valid_arguments(wrapper: Wrapping, skip: int) -> str:
     try:
         names = list(inspect.signature(wrapper).parameters)[skip:]
     except (TypeError, ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -13,6 +13,7 @@ from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
 from gymlab.envs.random_ops import normal, uniform
+from gymlab.envs.step_buffer import action_width
 from gymlab.envs.transform import BaseTransform
 
 
@@ -30,7 +31,7 @@ class ActionNoise(BaseTransform):
     in_evaluation: bool = False
     """Also in evaluation."""
 
-    _spaces: Any = PrivateAttr(default=None)
+    _spaces: Spaces | None = PrivateAttr(default=None)
 
     def spaces(self, inner: Spaces) -> Spaces:
         bounded = isinstance(inner.action, spaces.Box) and inner.action.is_bounded()
@@ -41,15 +42,17 @@ class ActionNoise(BaseTransform):
 
     def init(self, n: int) -> Tree:
         assert self._spaces is not None, "spaces() comes before init()"
-        return np.ones((n, self._spaces.action.n), bool) if self._spaces.masked else ()
+        return np.ones((n, action_width(self._spaces.action)), bool) if self._spaces.masked else ()
 
     def act(self, state: Tree, action: Array, key: Array | None) -> tuple[Tree, Array]:
+        assert self._spaces is not None, "spaces() comes before act()"
         space = self._spaces.action
         xp = namespace(action)
         if isinstance(space, spaces.Box):
             half = (space.high - space.low) / 2
             noisy = action + self.amount * half * normal(key, 0, action)
             return state, xp.clip(noisy, space.low, space.high).astype(action.dtype)
+        assert isinstance(space, spaces.Discrete), "spaces() lets no other through"
         n = len(action)
         # The largest of as many uniform numbers belongs to each legal action with the same probability.
         draws = uniform(key, 1, action, (n, int(space.n)))

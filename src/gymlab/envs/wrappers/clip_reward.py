@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Number, parse_number
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Json, Tree, VecStep
 from gymlab.envs.reward_shaping import add_part
 from gymlab.envs.transform import BaseTransform
 
 
-def _parse(raw: Any) -> Any:
+def _parse(raw: Json) -> Json:
     value = parse_number(raw)
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = (-float(value), float(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -12,11 +12,12 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.reward_shaping import add_part
 from gymlab.envs.transform import BaseTransform, is_reset, unmasked
 
 _MOST_CELLS = 10**7
+Grid = tuple[np.ndarray, np.ndarray, np.ndarray]  # low, cells per unit, and bins of each component
 
 
 class CountBonus(BaseTransform):
@@ -33,11 +34,11 @@ class CountBonus(BaseTransform):
     bins: Annotated[Count, Field(ge=1)] | tuple[Annotated[Count, Field(ge=1)], ...] = 20
     """Cells along each component, or one number for all."""
 
-    _grid: Any = PrivateAttr(default=None)  # (low, cells per unit, bins) of each component; None for Discrete
+    _grid: Grid | None = PrivateAttr(default=None)  # None for Discrete
     _cells: int = PrivateAttr(default=0)
     _start: int = PrivateAttr(default=0)
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         if isinstance(space, spaces.Discrete):
             self._grid = None
             self._cells = int(space.n)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, SupportsFloat
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.envs.reward_shaping import ENV
+from gymlab.envs.settings import EnvKwargs
 from gymlab.envs.transform import map_observations, unmasked
 
 _ENTRY = "reward parts"
 
 
-class EnvParts(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class EnvParts(EnvWrapper, RecordConstructorArgs):
     """Each becomes a part of the training reward under its name here; what they leave of the reward is `env`.
 
     Infos do not leave the envs, so the numbers travel inside the observation, from which `TakeParts` takes them again.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **keys: Any) -> None:
-        RecordConstructorArgs.__init__(self, **keys)
+    def __init__(self, env: Env, **keys: str) -> None:
+        arguments: EnvKwargs = dict(keys)
+        RecordConstructorArgs.__init__(self, **arguments)
         gymnasium.Wrapper.__init__(self, env)
         if not keys or ENV in keys or not all(isinstance(key, str) for key in keys.values()):
             raise ValueError(f"give keys of the env's info by name, such as forward: reward_forward, got {keys}")
@@ -33,14 +36,14 @@ class EnvParts(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.observation_space = spaces.Dict({"obs": env.observation_space, _ENTRY: numbers})
 
     @staticmethod
-    def extra_transforms(options: dict[str, Any]) -> list[TakeParts]:
+    def extra_transforms(options: EnvKwargs) -> list[TakeParts]:
         return [TakeParts(tuple(options))]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         obs, info = self.env.reset(seed=seed, options=options)
         return {"obs": obs, _ENTRY: np.zeros(len(self._keys), np.float32)}, info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         obs, reward, terminated, truncated, info = self.env.step(action)
         parts = np.array([info[key] for key in self._keys], np.float32)
         return {"obs": obs, _ENTRY: parts}, reward, terminated, truncated, info
@@ -53,7 +56,8 @@ class TakeParts:
     adds: tuple[str, ...]
     random: ClassVar[bool] = False
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
+        assert isinstance(space, spaces.Dict), "EnvParts makes one"
         return space["obs"]
 
     def init(self, n: int) -> Tree:  # noqa: ARG002 - no memory

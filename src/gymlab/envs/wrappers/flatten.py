@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 from pydantic import PrivateAttr
 
 from gymlab.core.arrays import namespace
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.observation_spaces import leaf_spaces, leaf_values, to_vector, vector_space
 from gymlab.envs.transform import BaseTransform, map_observations
 
@@ -17,9 +15,9 @@ from gymlab.envs.transform import BaseTransform, map_observations
 class Flatten(BaseTransform):
     """Entries in the order of the space; choices one-hot, bytes scaled to [0, 1]."""
 
-    _before: Any = PrivateAttr(default=None)
+    _before: Space = PrivateAttr()
 
-    def space(self, space: Any) -> spaces.Box:
+    def space(self, space: Space) -> spaces.Box:
         self._before = space
         parts = [vector_space(leaf) for leaf in leaf_spaces(space)]
         low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high"))

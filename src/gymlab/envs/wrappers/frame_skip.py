@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
-
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, StepResult
 
-class FrameSkip(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+
+class FrameSkip(EnvWrapper, RecordConstructorArgs):
     """Stops early where the episode ends, or where an action mask forbids the action from there on.
 
     A time limit inside still counts the env's own steps.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], k: int = 4) -> None:
+    def __init__(self, env: Env, k: int = 4) -> None:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ValueError(f"k={k!r} must be a whole number of at least 1")
         RecordConstructorArgs.__init__(self, k=k)
         gymnasium.Wrapper.__init__(self, env)
         self._k = k
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         total = 0.0
         for _ in range(self._k):
             obs, reward, terminated, truncated, info = self.env.step(action)

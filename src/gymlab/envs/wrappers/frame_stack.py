@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from gymnasium import spaces
@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked, unmasked
 
 
@@ -25,9 +25,9 @@ class FrameStack(BaseTransform):
     """Observations in a stack."""
 
     # Written by `space`, the one call that knows the shape; `init` reads it.
-    _frame: tuple[tuple[int, ...], np.dtype[Any]] | None = PrivateAttr(default=None)
+    _frame: tuple[tuple[int, ...], np.dtype[np.generic]] | None = PrivateAttr(default=None)
 
-    def space(self, space: Any) -> spaces.Box:
+    def space(self, space: Space) -> spaces.Box:
         if not isinstance(space, spaces.Box) or len(space.shape) not in (1, 2, 3):
             raise UserError(f"frame_stack needs vectors or images (a Box of 1 to 3 dimensions), got {space}")
         dtype = np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 from pydantic import Field, PrivateAttr
@@ -24,7 +22,7 @@ class MaskActions(BaseTransform):
     never: tuple[Count, ...] = Field(min_length=1)
     """Indices of the actions, from 0."""
 
-    _allowed: Any = PrivateAttr(default=None)
+    _allowed: np.ndarray = PrivateAttr()
 
     def spaces(self, inner: Spaces) -> Spaces:
         if not isinstance(inner.action, spaces.Discrete):

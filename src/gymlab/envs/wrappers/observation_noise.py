@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from gymnasium import spaces
 from pydantic import Field, PrivateAttr
@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.observation_spaces import leaf_spaces, map_leaves
 from gymlab.envs.random_ops import normal
 from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked, unmasked
@@ -31,9 +31,9 @@ class ObservationNoise(BaseTransform):
     in_evaluation: bool = False
     """Also in evaluation."""
 
-    _space: Any = PrivateAttr(default=None)
+    _space: Space = PrivateAttr()
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         if not any(isinstance(leaf, spaces.Box) for leaf in leaf_spaces(space)):
             raise UserError(f"observation_noise needs numbers (a Box) in the observation, got {space}")
         self._space = space
@@ -56,7 +56,7 @@ class ObservationNoise(BaseTransform):
     def _noisy(self, obs: Tree, key: Array | None, stream: int) -> Tree:
         streams = itertools.count(stream, 2)  # one for each leaf
 
-        def change(leaf: Any, value: Array) -> Array:
+        def change(leaf: Space, value: Array) -> Array:
             own = next(streams)
             if not isinstance(leaf, spaces.Box):
                 return value

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import PrivateAttr
 
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.observation_spaces import is_categorical, leaf_spaces, map_leaves, map_spaces, to_vector, vector_space
 from gymlab.envs.transform import BaseTransform, map_observations
 
@@ -15,9 +13,9 @@ from gymlab.envs.transform import BaseTransform, map_observations
 class OneHot(BaseTransform):
     """The policy's network encodes choices so by itself: this is for wrappers that need numbers, as frame_stack."""
 
-    _before: Any = PrivateAttr(default=None)
+    _before: Space = PrivateAttr()
 
-    def space(self, space: Any) -> Any:
+    def space(self, space: Space) -> Space:
         if not any(map(is_categorical, leaf_spaces(space))):
             raise UserError(f"one_hot needs choices (Discrete, MultiDiscrete or MultiBinary) in the space, got {space}")
         self._before = space
@@ -27,5 +25,5 @@ class OneHot(BaseTransform):
         return state, map_observations(step, lambda obs: map_leaves(self._before, _hot, obs))
 
 
-def _hot(leaf: Any, value: Array) -> Array:
+def _hot(leaf: Space, value: Array) -> Array:
     return to_vector(leaf, value) if is_categorical(leaf) else value

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from gymlab.core.types import Array
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.envs.image_ops import brightness, shrink
 
 
-class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class Pixels(EnvWrapper, RecordConstructorArgs):
     """Rendered at every step, then made grey and small at once, so that only small pictures are passed around."""
 
     needs_rendering = True
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: Env,
         size: int | list[int] | tuple[int, int] = 84,
         rows: list[float] | tuple[float, float] = (0.0, 1.0),
         *,
@@ -42,11 +41,11 @@ class Pixels(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._invert = invert
         self.observation_space = spaces.Box(0, 255, self._size, np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         _, info = self.env.reset(seed=seed, options=options)
         return self._picture(), info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         _, reward, terminated, truncated, info = self.env.step(action)
         return self._picture(), reward, terminated, truncated, info
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from gymnasium import spaces
@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from gymlab.core.arrays import namespace, where_rows
 from gymlab.core.clock import Count
-from gymlab.core.types import Array, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Space, Spaces, Tree, VecStep
 from gymlab.envs.observation_spaces import append_numbers, append_space, is_vector, to_vector, vector_space
 from gymlab.envs.transform import BaseTransform, is_reset, map_unmasked
 
@@ -28,7 +28,7 @@ class PreviousActions(BaseTransform):
     rewards: bool = False
     """Also what each of them was paid."""
 
-    _action: Any = PrivateAttr(default=None)
+    _action: Space | None = PrivateAttr(default=None)
     _vector: bool = PrivateAttr(default=False)
 
     def spaces(self, inner: Spaces) -> Spaces:
@@ -49,6 +49,7 @@ class PreviousActions(BaseTransform):
 
     def act(self, state: Tree, action: Array, key: Array | None = None) -> tuple[Tree, Array]:  # noqa: ARG002
         xp = namespace(action)
+        assert self._action is not None, "spaces() comes before act()"
         taken = to_vector(self._action, action)
         if self.rewards:
             taken = xp.concatenate([taken, xp.zeros((len(taken), 1), np.float32)], -1)
@@ -63,7 +64,7 @@ class PreviousActions(BaseTransform):
         last = where_rows(is_reset(step), none, state)
         now = where_rows(step.fresh, none, state)
 
-        def extend(obs: Tree, held: Array) -> Any:
+        def extend(obs: Tree, held: Array) -> Tree:
             flat = held.reshape(held.shape[0], -1)
             return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, flat, vector=self._vector))
 

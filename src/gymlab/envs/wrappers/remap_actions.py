@@ -10,7 +10,8 @@ from pydantic import Field, PrivateAttr
 
 from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Masked, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Masked, Space, Spaces, Tree, VecStep
+from gymlab.envs.gymnasium_types import EnvValue
 from gymlab.envs.transform import BaseTransform
 
 
@@ -23,7 +24,7 @@ class RemapActions(BaseTransform):
     to: tuple[Any, ...] = Field(min_length=1)
     """The env's action for each of the policy's."""
 
-    _table: Any = PrivateAttr(default=None)
+    _table: np.ndarray = PrivateAttr()
     _start: int = PrivateAttr(default=0)
 
     def spaces(self, inner: Spaces) -> Spaces:
@@ -47,7 +48,7 @@ class RemapActions(BaseTransform):
         return state, step._replace(obs=pick(step.obs), successor=pick(step.successor))
 
 
-def _action(entry: Any, space: Any) -> np.ndarray:
+def _action(entry: EnvValue, space: Space) -> np.ndarray:
     array = np.asarray(entry)
     if array.shape == space.shape and array.dtype.kind in "iuf":
         action = array.astype(space.dtype)

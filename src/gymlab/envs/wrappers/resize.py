@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from gymnasium import spaces
@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from gymlab.core.arrays import namespace
 from gymlab.core.clock import Count
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.image_ops import shrink
 from gymlab.envs.transform import BaseTransform, map_observations
 
@@ -25,7 +25,7 @@ class Resize(BaseTransform):
     to: Size
     """Height and width, or one number for both."""
 
-    def space(self, space: Any) -> spaces.Box:
+    def space(self, space: Space) -> spaces.Box:
         if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
             raise UserError(f"resize needs pictures (a uint8 Box of (height, width) or with channels), got {space}")
         return spaces.Box(0, 255, (*self.to, *space.shape[2:]), np.uint8)

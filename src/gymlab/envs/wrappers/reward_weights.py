@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import model_validator
 
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError, suggestion
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Json, Tree, VecStep
 from gymlab.envs.reward_shaping import ENV
 from gymlab.envs.transform import BaseTransform
 
@@ -24,7 +22,7 @@ class RewardWeights(BaseTransform):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, raw: Any) -> Any:
+    def _by_name(cls, raw: Json) -> Json:
         return raw if isinstance(raw, dict) and list(raw) == ["weights"] else {"weights": raw}
 
     def check_parts(self, names: list[str]) -> None:

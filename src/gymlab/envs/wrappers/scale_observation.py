@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 from pydantic import PrivateAttr, model_validator
 
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree, VecStep
+from gymlab.core.types import Array, Space, Tree, VecStep
 from gymlab.envs.transform import BaseTransform, map_observations
 
 
@@ -20,8 +18,8 @@ class ScaleObservation(BaseTransform):
     to: tuple[Number, Number] = (-1.0, 1.0)
     """[low, high] of the result."""
 
-    _factor: Any = PrivateAttr(default=None)
-    _offset: Any = PrivateAttr(default=None)
+    _factor: np.ndarray = PrivateAttr()
+    _offset: np.ndarray = PrivateAttr()
 
     @model_validator(mode="after")
     def _rises(self) -> ScaleObservation:
@@ -29,7 +27,7 @@ class ScaleObservation(BaseTransform):
             raise ValueError(f"to={list(self.to)} must rise")
         return self
 
-    def space(self, space: Any) -> spaces.Box:
+    def space(self, space: Space) -> spaces.Box:
         if not isinstance(space, spaces.Box):
             raise UserError(f"scale_observation needs a Box, got {space}: put flatten or one_hot before it")
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 from pydantic import PrivateAttr
@@ -36,7 +34,7 @@ class TimeAware(BaseTransform):
         elapsed = xp.where(is_reset(step), 0, state + 1)
         now = xp.where(step.fresh, 0, elapsed)
 
-        def extend(obs: Tree, count: Array) -> Any:
+        def extend(obs: Tree, count: Array) -> Tree:
             share = (count.astype(np.float32) / np.float32(self._limit))[:, None]
             return map_unmasked(obs, lambda inner: append_numbers(inner, NAME, share, vector=self._vector))
 

@@ -5,7 +5,7 @@ The native vector path (`engines/ale.py`) follows the same rules, so both give t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,10 @@ from pydantic import Field
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
+
+if TYPE_CHECKING:
+    from ale_py import Action, ALEInterface, ALEState
+from gymlab.envs.gymnasium_types import Env, EnvWrapper, Info
 
 DEFAULT_FRAMESKIP = 4
 _GYMNASIUMS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # around every env that Gymnasium makes
@@ -59,25 +63,25 @@ def noop_count(seed: int, noop_max: int) -> int:
             return product >> 32
 
 
-class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class AtariWrapper(EnvWrapper, RecordConstructorArgs):
     """Steps the emulator of an ALE env directly, in place of that env's own step; subclasses add the observation.
 
     Sticky actions are drawn here, from the episode's seed: ALE's own generator can only be seeded by loading the game
     anew, which takes as long as hundreds of decisions.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], settings: EmulatorSettings) -> None:
+    def __init__(self, env: Env, settings: EmulatorSettings) -> None:
         gymnasium.Wrapper.__init__(self, env)
         inner: Any = env.unwrapped
         if not hasattr(inner, "ale") or not isinstance(env.action_space, gymnasium.spaces.Discrete):
             raise UserError(f"this wrapper needs an ALE game with discrete actions such as ALE/Pong-v5, got {env}")
-        layer: Any = env
+        layer = env
         while isinstance(layer, gymnasium.Wrapper):
             if not isinstance(layer, _GYMNASIUMS):
                 problem = f"{type(layer).__name__} inside it would not be called"
                 raise UserError(f"this wrapper plays the game itself, and {problem}: put it first")
             layer = layer.env
-        self.ale: Any = inner.ale
+        self.ale: ALEInterface = inner.ale
         skip = settings.frameskip
         own = inner._frameskip
         self.frameskip = skip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
@@ -89,15 +93,17 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         self.actions = list(inner._action_set)
         self.settings = settings
         self._reports_part_over = settings.episodic_life  # whether infos report that a part of the game is over
+        self._fire: Action | None = next((action for action in self.actions if action.name == "FIRE"), None)
         self._fires = settings.fire_reset and self._fire is not None
         # The time limit inside counts calls of a step that is never called.
         limited = env.has_wrapper_attr("_max_episode_steps")
         self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
-        self._start: Any = None  # the emulator state after a reset: restoring it is much faster than a reset
+        # The emulator state after a reset: restoring it is much faster than a reset.
+        self._start: ALEState | None = None
         self._seed = 0
         self._elapsed = 0
         self._lives = 0
-        self._last: Any = self.actions[0]
+        self._last: Action = self.actions[0]
         self._rng = np.random.default_rng(0)
         record = settings.model_dump() | {
             "frameskip": self.frameskip,
@@ -106,7 +112,7 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         }
         RecordConstructorArgs.__init__(self, **record)
 
-    def begin(self, seed: int | None) -> dict[str, Any]:
+    def begin(self, seed: int | None) -> Info:
         """Start the episode of a seed; without one, the episode after the last."""
         self._seed = int(self._rng.integers(2**31)) if seed is None else seed
         if self._start is None:
@@ -116,7 +122,7 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             self.ale.restoreSystemState(self._start)
         self._rng = np.random.default_rng(self._seed)
         self._last = self.actions[0]
-        if self._fires:
+        if self._fires and self._fire is not None:
             self.ale.act(self._fire)
         for _ in range(noop_count(self._seed, self.settings.noop_max) - self._fires):
             self.ale.act(self.actions[0])
@@ -126,7 +132,7 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         self._lives = self.ale.lives()
         return self._info(part_over=False)
 
-    def play(self, action: Any) -> AtariDecision:
+    def play(self, action: Action) -> AtariDecision:
         """Hold an action (one of `actions`) for a decision's frames, or until the game is over."""
         reward = 0.0
         over = False
@@ -148,12 +154,8 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     def frame_done(self, frame: int) -> None:
         """Called after each frame that did not end the game."""
 
-    @property
-    def _fire(self) -> Any:
-        return next((action for action in self.actions if action.name == "FIRE"), None)
-
-    def _info(self, part_over: bool) -> dict[str, Any]:
-        info: dict[str, Any] = {"lives": self._lives}
+    def _info(self, part_over: bool) -> Info:
+        info: Info = {"lives": self._lives}
         if self._reports_part_over:
             info["part_over"] = part_over
         return info

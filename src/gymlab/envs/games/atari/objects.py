@@ -6,14 +6,15 @@ Nothing is rendered and no images are searched: an absent object has position 0 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, SupportsFloat
+from typing import NamedTuple, SupportsIndex
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.types import Json
 from gymlab.envs.games.atari.emulator import AtariWrapper, EmulatorSettings
+from gymlab.envs.gymnasium_types import Env, Info, ResetResult, StepResult
 from gymlab.envs.wrappers import parse_settings
 
 Point = tuple[float, float] | None  # the top left corner on the screen of 160 x 210 pixels; None: not to be seen
@@ -91,7 +92,7 @@ _SOON = 8.0  # decisions until the ball is at a paddle that count as 1
 _TURNS = (790_196 - 27_450) / 2 / 23_000  # frames that turn ALE's wheel from the middle to either end
 
 
-def _pong_ball(ram: Any) -> Point:
+def _pong_ball(ram: bytes | np.ndarray) -> Point:
     x, y = int(ram[49]) - 49.0, int(ram[54]) - 14.0
     return (x, y) if ram[54] and ram[49] and y > 30 else None
 
@@ -117,7 +118,7 @@ class AtariObjects(AtariWrapper):
     Settings = ObjectSettings  # its arguments
     settings: ObjectSettings
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+    def __init__(self, env: Env, **options: Json) -> None:
         settings = parse_settings(self.Settings, "objects", options)
         super().__init__(env, settings)
         self._reports_part_over = settings.episodic_life or settings.episodic_point
@@ -137,7 +138,7 @@ class AtariObjects(AtariWrapper):
         self.action_space = spaces.Discrete(len(self._choices))
         self.observation_space = spaces.Box(-1.0, 1.0, (len(self.names),), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         del options
         info = self.begin(seed)
         self._turned = 0.0
@@ -145,10 +146,10 @@ class AtariObjects(AtariWrapper):
         self._before = self._now
         return self._observe(0), info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: SupportsIndex) -> StepResult:
         missing = self.game.fires_when_missing
         serves = missing and self._now[[seen.name for seen in self.game.objects].index(missing)] is None
-        done = self.play(self._fire if serves else self._choices[action])
+        done = self.play(self._fire if serves and self._fire is not None else self._choices[action])
         self._before = self._now
         self._now = self.positions()
         lost = done.life_lost and self.settings.episodic_life

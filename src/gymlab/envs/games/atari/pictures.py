@@ -6,15 +6,18 @@ Written for any env process; the `ale` engine does the same natively, within one
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, SupportsIndex
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from pydantic import Field
 
 from gymlab.core.clock import Count
+from gymlab.core.types import Json
 from gymlab.envs.games.atari.emulator import AtariWrapper, EmulatorSettings
+from gymlab.envs.gymnasium_types import Env, Info, ResetResult, StepResult
+from gymlab.envs.settings import EnvKwargs
+from gymlab.envs.transform import Transform
 from gymlab.envs.wrappers import parse_settings
 
 SCREEN = (210, 160)  # rows, columns
@@ -42,7 +45,7 @@ class AtariPictures(AtariWrapper):
     Settings = PictureSettings  # its arguments
     settings: PictureSettings
 
-    def __init__(self, env: gymnasium.Env[Any, Any], **options: Any) -> None:
+    def __init__(self, env: Env, **options: Json) -> None:
         settings = parse_settings(self.Settings, "atari", options)
         super().__init__(env, settings)
         self._channels = 1 if settings.grayscale else 3
@@ -53,13 +56,13 @@ class AtariPictures(AtariWrapper):
         self._stack = np.zeros(shape, np.uint8)
 
     @classmethod
-    def extra_transforms(cls, options: dict[str, Any]) -> tuple[Any, ...]:
+    def extra_transforms(cls, options: EnvKwargs) -> tuple[Transform, ...]:
         """The transform that clips the training reward."""
         from gymlab.envs.wrappers.clip_reward import ClipReward
 
         return (ClipReward(to="sign"),) if parse_settings(PictureSettings, "atari", options).clip_reward else ()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         del options
         info = self.begin(seed)
         self._stack = np.zeros_like(self._stack)
@@ -68,7 +71,7 @@ class AtariPictures(AtariWrapper):
         self._show()
         return self._stack, info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: SupportsIndex) -> StepResult:
         done = self.play(self.actions[action])
         self._show()
         return self._stack, done.reward, done.terminated, done.truncated, self._info(done.life_lost)
