@@ -40,13 +40,13 @@ def row(update, n_envs, updates):
             "eval/greedy_mean": 100 + 400 * share, "eval/sampled_mean": 90 + 390 * share, "eval/greedy_std": 10.0,
             "time/evaluate": 0.5, "time/checkpoint": 0.125,
         }  # fmt: skip
-    return Clock(update, 32 * update, 32 * n_envs * update, 4 * update, 0.25 * update)._asdict() | values
+    return Clock(update, 32 * update, 32 * n_envs * update, 4 * update, 0.25 * update, 8 * update)._asdict() | values
 
 
 def make_run(root, run_id, *, updates=40, n_envs=8, learning_rate="lin_1e-3", seed=0, budget=None, status="finished"):
     """A run folder as training leaves it, without checkpoints."""
     store = RunStore.create(Path(root), run_id, name="CartPole-v1:ppo")
-    end = Clock(updates, 32 * updates, 32 * n_envs * updates, 4 * updates, 0.25 * updates)
+    end = Clock(updates, 32 * updates, 32 * n_envs * updates, 4 * updates, 0.25 * updates, 8 * updates)
     with store:
         store.write_manifest(
             {

@@ -25,6 +25,7 @@ from pathlib import Path
 
 # Columns that hold wall-clock time or the machine's state; evaluation is recorded apart.
 UNSTABLE = ("seconds", "time/", "sys/", "eval/", "score/")
+ADDED = ("gradient_steps",)  # columns and keys that came after a recording: a side without them is not different
 SMALL = ("n_envs=4", "n_steps=32", "batch_size=64")
 NORMALIZED = ("normalize.obs=true", "normalize.reward=true")
 VARIANTS = {  # name -> arguments of `gymlab train`
@@ -286,7 +287,7 @@ def versions(gymlab: str) -> dict[str, str]:
 def differences(before: object, after: object, where: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         lost = [f"{where}/{key}: gone" for key in before if key not in after]
-        new = [f"{where}/{key}: new" for key in after if key not in before]
+        new = [f"{where}/{key}: new" for key in after if key not in before and key not in ADDED]
         both = [key for key in before if key in after]
         return lost + new + [line for key in both for line in differences(before[key], after[key], f"{where}/{key}")]
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from gymlab.runs.checkpoints import load_checkpoint, steps
@@ -85,11 +86,13 @@ def test_the_sidecar_holds_the_stores_row(trained):
 
 def test_every_row_carries_the_clocks_the_schedules_and_progress(trained):
     with MetricsReader(run_of(trained, "one").metrics) as reader:
-        names = ["updates", "vec_steps", "env_steps", "hp/learning_rate", "hp/clip_range", "time/progress"]
-        rows = reader.read(names)
+        names = ["updates", "vec_steps", "env_steps", "gradient_steps", "opt/gradient_steps", "hp/learning_rate"]
+        rows = reader.read([*names, "hp/clip_range", "time/progress"])
     assert rows["updates"].tolist() == list(range(1, 17))
     assert rows["env_steps"].tolist() == [64 * u for u in range(1, 17)]
     assert rows["vec_steps"].tolist() == [16 * u for u in range(1, 17)]
+    assert rows["gradient_steps"].tolist() == np.cumsum(rows["opt/gradient_steps"]).tolist()
+    assert rows["gradient_steps"][-1] > 0
     assert rows["time/progress"][-1] == 1.0
     # lin_1e-3 over a horizon of 1000 env_steps: update u (from 0) starts at progress u * 64 / 1000.
     expected = [1e-3 * (1 - u * 64 / 1000) for u in range(16)]

@@ -21,7 +21,7 @@ from gymlab.session.start import train
 
 COMMANDS = re.findall(r"^## gymlab (.+)$", (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8"), re.MULTILINE)
 PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-CLOCKS = {"updates", "vec_steps", "env_steps", "episodes", "seconds"}
+CLOCKS = {"updates", "vec_steps", "env_steps", "gradient_steps", "episodes", "seconds"}
 # What none of the runs below has; tests/training/test_update_stats.py and others show it where it exists.
 ELSEWHERE = {
     "roll/action_mean/*", "roll/action_std/*", "roll/actions/hist/*", "opt/policy_std/*",  # several components

@@ -25,7 +25,13 @@ pytestmark = pytest.mark.fast
 
 
 def row(update: int, **metrics: float | None) -> dict[str, float | None]:
-    clocks = {"updates": update, "vec_steps": update * 32, "env_steps": update * 256, "episodes": 2 * update}
+    clocks = {
+        "updates": update,
+        "vec_steps": update * 32,
+        "env_steps": update * 256,
+        "episodes": 2 * update,
+        "gradient_steps": 8 * update,
+    }
     return {**clocks, "seconds": update / 7, **{name.replace("__", "/"): value for name, value in metrics.items()}}
 
 

@@ -36,7 +36,8 @@ def save(paths, step, *kinds, keep=2, version=0):
                     kinds={"last", *kinds}, keep=keep)
 
 def row(update):
-    clocks = {"updates": update, "vec_steps": update, "env_steps": update, "episodes": 0, "seconds": 0.0}
+    clocks = dict.fromkeys(("updates", "vec_steps", "env_steps"), update)
+    clocks |= {"episodes": 0, "gradient_steps": 0, "seconds": 0.0}
     return {**clocks, "a": 1.0 / update}
 
 def prepare(folder):
@@ -180,7 +181,7 @@ def test_a_commit_killed_anywhere_keeps_all_rows_or_none(tmp_path: Path) -> None
         assert (row["a"], row.get("late")) == ((-1.0, 2.0) if place == "after_commit" else (0.5, None))
         with MetricsWriter(path) as writer:  # and it goes on
             writer.cut_after(2)
-            clocks = {"updates": 3, "vec_steps": 3, "env_steps": 3, "episodes": 0, "seconds": 0.0}
+            clocks = {"updates": 3, "vec_steps": 3, "env_steps": 3, "episodes": 0, "gradient_steps": 0, "seconds": 0.0}
             writer.append([{**clocks, "a": 7.0}])
         with MetricsReader(path) as reader:
             np.testing.assert_array_equal(reader.read(["a"])["a"][2:], [7.0])

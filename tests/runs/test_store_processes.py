@@ -65,7 +65,8 @@ update = 0
 while True:
     for _ in range(5):
         update += 1
-        row = {"updates": update, "vec_steps": update, "env_steps": update, "episodes": 0, "seconds": 0.0}
+        row = dict.fromkeys(("updates", "vec_steps", "env_steps"), update)
+        row |= {"episodes": 0, "gradient_steps": 0, "seconds": 0.0}
         writer.append([{**row, "a": float(update), f"m{update // 50 % 20}": 1.0}])
     writer.commit()
     if update == 5:

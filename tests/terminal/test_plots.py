@@ -106,7 +106,8 @@ def test_a_long_run_is_sampled_but_its_evaluations_are_not(tmp_path):
         for start in range(0, rows, 10_000):
             writer.append(
                 {
-                    "updates": 3 * u, "vec_steps": u, "env_steps": u, "episodes": 0, "seconds": 0.0,
+                    "updates": 3 * u, "vec_steps": u, "env_steps": u, "episodes": 0, "gradient_steps": 0,
+                    "seconds": 0.0,
                     **{f"m/{i}": float(u) for i in range(10)}, **({"eval/x": u} if u % 30_000 == 7 else {}),
                 }
                 for u in range(start + 1, start + 10_001)

@@ -37,7 +37,7 @@ def hostile(root):
     status = json.loads(paths.status.read_text()) | {"stop_reason": BAD}
     paths.status.write_text(json.dumps(status))
     with MetricsWriter(paths.metrics) as writer:
-        clock = dict.fromkeys(("updates", "vec_steps", "env_steps", "episodes", "seconds"), 9.0)
+        clock = dict.fromkeys(("updates", "vec_steps", "env_steps", "episodes", "seconds", "gradient_steps"), 9.0)
         writer.append([clock | {f"roll/{BAD}": 1.0, ":formatter": 2.0, "opt/kl_stop_fraction": 0.25}])
     (root / "registry.json").unlink()
     return paths

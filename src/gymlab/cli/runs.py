@@ -17,7 +17,7 @@ app = typer.Typer(help="List, show, compare, plot, export, tag and remove runs."
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last, @best or @best:ENV.")]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN ...", help="Runs, each as in `runs show`.")]
-Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates or seconds.")]
+Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates, gradient_steps or seconds.")]
 Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over this share of the axis, e.g. 0.05.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest N.")]
 

@@ -1,4 +1,4 @@
-"""The clocks of a run (updates, steps, episodes, seconds), and parsing of numbers such as `1M` and `10%`."""
+"""The clocks of a run (steps, updates, gradient steps, seconds), and parsing of numbers such as `1M` and `10%`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gymlab.core.types import Json
 
 T = TypeVar("T")
 StepClock = Literal["vec_steps", "env_steps"]
-CLOCKS = ("vec_steps", "env_steps", "updates", "seconds")
+CLOCKS = ("vec_steps", "env_steps", "updates", "gradient_steps", "seconds")  # what a curve can be drawn over
 
 _SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d{1,4})?)\s*([kmgb]?|%)\s*", re.IGNORECASE | re.ASCII)
@@ -22,13 +22,14 @@ _LARGEST_COUNT = 10**15
 
 
 class Clock(NamedTuple):
-    """The position of a run. Counted in whole updates, so it is exact after a resume."""
+    """The position of a run. Counted at whole updates, so it is exact after a resume."""
 
     updates: int = 0
     vec_steps: int = 0  # vectorised env.step calls: comparable across n_envs
     env_steps: int = 0  # transitions
     episodes: int = 0
     seconds: float = 0.0  # of training, over all sessions of the run
+    gradient_steps: int = 0  # optimiser steps taken: none in a skipped update, fewer where target_kl ends one
 
     def at(self, clock: StepClock) -> int:
         return self.vec_steps if clock == "vec_steps" else self.env_steps

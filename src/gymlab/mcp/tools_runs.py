@@ -42,7 +42,7 @@ from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
 from gymlab.terminal.plots import PlotFrame, PlotLine, plot
 
-Axis = Literal["env_steps", "vec_steps", "updates", "seconds"]
+Axis = Literal["env_steps", "vec_steps", "updates", "gradient_steps", "seconds"]
 _SMALL = PlotFrame(width=48, height=8, axis="env_steps")
 _LOG_WIDTH = 300
 _DEFAULT_PARTS = ("Result", "Score", "Alerts", "Reproduction")

@@ -16,6 +16,8 @@ METRICS = (
            "steps", "count", 1, POSITIVE, monotonic=True, settings=("budget",)),
     Metric("env_steps", "Transitions: vec_steps times n_envs. What sample efficiency is counted in.", "steps", "count",
            2, POSITIVE, monotonic=True, settings=("budget", "n_envs")),
+    Metric("gradient_steps", "Steps the optimiser has taken. None in a skipped update, fewer where target_kl ends one.",
+           "steps", "count", 6, POSITIVE, monotonic=True, settings=("epochs", "batch_size", "target_kl")),
     Metric("episodes", "Training episodes finished.", "episodes", "count", 4, POSITIVE, monotonic=True),
     Metric("seconds", "Wall-clock time of training, over all sessions of the run.", "seconds", "duration", 5, POSITIVE,
            monotonic=True, highlight="blue"),

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gymlab.core.clock import CLOCKS
 from gymlab.core.format import format_count, format_duration
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
@@ -46,7 +47,7 @@ def result_data(facts: Facts) -> dict[str, Any]:
         "solved_by": facts.solved_by,
         "eval": evaluated if isinstance(evaluated, dict) else None,
         "best_return": facts.summary.get("best_return"),
-        **{name: facts.clock.get(name) for name in ("vec_steps", "env_steps", "updates", "episodes", "seconds")},
+        **{name: facts.clock.get(name) for name in (*CLOCKS, "episodes")},
     }
 
 
@@ -63,7 +64,7 @@ def result_rows(facts: Facts) -> dict[str, str]:
         "best evaluation": _number(data["best_return"], "eval/greedy_mean"),
         "steps": " · ".join(
             f"{format_count(data[clock])} {clock}"
-            for clock in ("vec_steps", "env_steps", "updates", "episodes")
+            for clock in ("vec_steps", "env_steps", "updates", "gradient_steps", "episodes")
             if isinstance(data[clock], int | float)
         ),
         "time": format_duration(data["seconds"]) if isinstance(data["seconds"], int | float) else "",

@@ -20,7 +20,7 @@ import numpy as np
 from gymlab.core.errors import RunError
 from gymlab.core.types import Histogram
 
-CLOCK_COLUMNS = ("updates", "vec_steps", "env_steps", "episodes", "seconds")
+CLOCK_COLUMNS = ("updates", "vec_steps", "env_steps", "episodes", "seconds", "gradient_steps")
 Cell = float | str | None
 
 _HISTOGRAM_TABLE = (
@@ -37,6 +37,7 @@ _CLOCK_DEFINITIONS = (  # the columns that every table has
     "env_steps INTEGER NOT NULL",
     "episodes INTEGER NOT NULL",
     "seconds REAL NOT NULL",
+    "gradient_steps INTEGER NOT NULL",
 )
 
 

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from gymlab.core.clock import Clock
+from gymlab.core.clock import CLOCKS, Clock
 from gymlab.core.errors import RunError, UserError, suggestion
 from gymlab.runs import files, metrics_db
 from gymlab.runs.metrics_db import CLOCK_COLUMNS, Cell, Histograms
 
-AXES = ("vec_steps", "env_steps", "updates", "seconds")
 _MAX_CELLS = 300_000
 _MIN_ROWS = 4_000
 _SPARSE = 0.5  # a metric that fewer sampled rows than this have is read whole
@@ -196,8 +195,8 @@ class CurveReader(MetricsReader):
         Beyond some thousand rows this is an even sample, which may miss a single spike; metrics that are measured
         rarely, such as evaluations, are always read whole.
         """
-        if axis not in AXES:
-            raise UserError(f"unknown axis '{axis}': {suggestion(axis, AXES)}")
+        if axis not in CLOCKS:
+            raise UserError(f"unknown axis '{axis}': {suggestion(axis, CLOCKS)}")
         columns = self._columns([axis, *dict.fromkeys(names)])
         return {name: make_curve(name, axis, *columns[name], points) for name in names}
 
@@ -270,13 +269,13 @@ class CurveReader(MetricsReader):
         rows = self._folded(here, width, first, checked=False)
         if any(not _is_finite(cell) for row in rows for cell in row):  # NaN or infinities: rare, and slower to skip
             rows = self._folded(here, width, first, checked=True)
-        cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(AXES) + 3 * len(here))
-        start = 1 + len(AXES)
+        cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(CLOCKS) + 3 * len(here))
+        start = 1 + len(CLOCKS)
         values = {name: cells[:, start + 3 * i : start + 3 * i + 3] for i, name in enumerate(here)}
         missing = np.full((len(rows), 3), np.nan)
         return Buckets(
             cells[:, 0].astype(np.int64),
-            {axis: cells[:, 1 + i] for i, axis in enumerate(AXES)},
+            {axis: cells[:, 1 + i] for i, axis in enumerate(CLOCKS)},
             {name: values.get(name, missing) for name in names},
         )
 
@@ -284,18 +283,18 @@ class CurveReader(MetricsReader):
         """About `count` single rows, evenly by update: a quick preview of a long run."""
         known = set(self.names())
         here = [name for name in names if name in known]
-        columns = ", ".join(["id", *AXES, *map(_finite_cell, here)])
+        columns = ", ".join(["id", *CLOCKS, *map(_finite_cell, here)])
         query = metrics_db.evenly_spaced_query(columns)
         with metrics_db.translate_errors(self._path):
             rows = self._db.execute(query, {"last": count - 1}).fetchall()
-        cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(AXES) + len(here))
-        start = 1 + len(AXES)
+        cells = np.array(rows, np.float64).reshape(len(rows), 1 + len(CLOCKS) + len(here))
+        start = 1 + len(CLOCKS)
         values = {name: np.repeat(cells[:, start + i, None], 3, 1) for i, name in enumerate(here)}
-        return Buckets(cells[:, 0].astype(np.int64), {a: cells[:, 1 + i] for i, a in enumerate(AXES)}, values)
+        return Buckets(cells[:, 0].astype(np.int64), {a: cells[:, 1 + i] for i, a in enumerate(CLOCKS)}, values)
 
     def _folded(self, names: Sequence[str], width: int, first: int, *, checked: bool) -> list[tuple[Any, ...]]:
         columns = [_finite_cell(name) if checked else metrics_db.quote_name(name) for name in names]
-        parts = ", ".join(["id / :width AS bucket", *(f"max({axis})" for axis in AXES), *map(_aggregates, columns)])
+        parts = ", ".join(["id / :width AS bucket", *(f"max({axis})" for axis in CLOCKS), *map(_aggregates, columns)])
         query = f"SELECT {parts} FROM updates WHERE id >= :start GROUP BY bucket ORDER BY bucket"  # noqa: S608
         with metrics_db.translate_errors(self._path):
             return self._db.execute(query, {"width": width, "start": width * first}).fetchall()

@@ -37,7 +37,7 @@ class MetricsWriter:
         self._last_commit = time.monotonic()
 
     def append(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Append rows, each with all five clocks (`updates` is the key) and any metrics; None: not measured."""
+        """Append rows, each with every clock (`updates` is the key) and any metrics; None: not measured."""
         for row in rows:
             places = self._columns_of(tuple(row))
             cells: list[Cell] = [None] * len(self._column)

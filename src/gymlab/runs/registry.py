@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
 from gymlab.runs import files
 from gymlab.runs.locks import waiting_lock
@@ -36,7 +37,7 @@ def summarize(paths: RunPaths) -> Entry:
         "created": manifest.get("created"),
         "status": status["status"],
         "stop_reason": status.get("stop_reason"),
-        **{name: clock.get(name) for name in ("updates", "vec_steps", "env_steps", "episodes", "seconds")},
+        **{name: clock.get(name) for name in Clock._fields},
         "best_return": summary.get("best_return"),
         "solved": summary.get("solved"),
         "group": manifest.get("group"),

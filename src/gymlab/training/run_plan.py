@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,11 +30,18 @@ class RunPlan:
         """(count, hyperparameters) values of the updates from number `first` on."""
         return np.stack([self.hyperparameters(first + i) for i in range(count)])
 
-    def after(self, clock: Clock, updates: int, episodes: float) -> Clock:
-        """The clock that many updates later; its seconds are unchanged."""
-        vec_steps = clock.vec_steps + updates * self.steps_per_update
-        finished = clock.episodes + int(episodes)
-        return Clock(clock.updates + updates, vec_steps, vec_steps * self.n_envs, finished, clock.seconds)
+    def _after_update(self, clock: Clock, row: UpdateMetrics) -> Clock:
+        """The clock one update later; its seconds are unchanged."""
+        vec_steps = clock.vec_steps + self.steps_per_update
+        taken = row.get("opt/gradient_steps", 0.0)  # of a custom algorithm that does not count them: none
+        return Clock(
+            updates=clock.updates + 1,
+            vec_steps=vec_steps,
+            env_steps=vec_steps * self.n_envs,
+            episodes=clock.episodes + int(row["roll/episodes"]),
+            seconds=clock.seconds,
+            gradient_steps=clock.gradient_steps + (0 if math.isnan(taken) else int(taken)),  # NaN: a skipped update
+        )
 
     def stamp(
         self, clock: Clock, rows: list[UpdateMetrics], hp: Array, seconds: float, totals: RunTotals
@@ -46,7 +54,7 @@ class RunPlan:
         share = (seconds - clock.seconds) / len(rows)
         for row, values in zip(rows, hp, strict=False):
             row |= {f"hp/{name}": float(value) for name, value in zip(self.hp_names, values, strict=True)}
-            later = self.after(clock, 1, row["roll/episodes"])
+            later = self._after_update(clock, row)
             clock = later._replace(seconds=clock.seconds + share)
             row["time/progress"] = min(1.0, clock.updates / self.updates)
             totals.add(row, clock.updates)

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gymlab.core.clock import CLOCKS
 from gymlab.core.errors import RunError
-from gymlab.runs.metrics_reader import AXES, Buckets, Curve, CurveReader
+from gymlab.runs.metrics_reader import Buckets, Curve, CurveReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_record
 from gymlab.web.live_updates import Stamp, metrics_stamp
@@ -44,7 +45,7 @@ class RunSeries:
     def _reset(self, width: int) -> None:
         self._width = width
         self._number = np.empty(0, np.int64)
-        self._clocks = {axis: np.empty(0) for axis in AXES}
+        self._clocks = {axis: np.empty(0) for axis in CLOCKS}
         self._values: dict[str, np.ndarray] = {}
         self._preview_buckets: Buckets | None = None
         self._fresh: dict[str, Stamp] = {}  # stamp of the file when a metric was read
@@ -113,7 +114,7 @@ class RunSeries:
             kept = np.searchsorted(self._number, number[0])
             if kept + len(number) >= len(self._number):
                 self._number = np.concatenate([self._number[:kept], number])
-                self._clocks = {a: np.concatenate([self._clocks[a][:kept], clocks[a]]) for a in AXES}
+                self._clocks = {a: np.concatenate([self._clocks[a][:kept], clocks[a]]) for a in CLOCKS}
         places = np.searchsorted(self._number, number)
         for name, cells in values.items():
             old = self._values.get(name, np.empty((0, 3)))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
+from gymlab.core.clock import CLOCKS
 from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import metric, ordered
 from gymlab.metrics.metric import UNBOUNDED
-from gymlab.runs.metrics_reader import AXES, smooth_curve
+from gymlab.runs.metrics_reader import smooth_curve
 from gymlab.runs.registry import Registry
 from gymlab.web.charts.downsampled_series import RunSeries
 from gymlab.web.charts.drawing import draw, empty_chart, text_of
@@ -71,7 +72,7 @@ class ComparePage:
                 .classes("w-64")
             )
             self._metric.on_value_change(self._rename)
-            ui.select(list(AXES), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
+            ui.select(list(CLOCKS), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
                 "dense outlined"
             ).classes("w-32")
             ui.slider(min=0, max=0.3, step=0.01, value=0, on_change=partial(self._turn, "smooth")).props(
@@ -165,7 +166,7 @@ class ComparePage:
             await self._check()
 
     async def _turn(self, what: str, event: Any) -> None:
-        value = event.value if what != "axis" or event.value in AXES else "vec_steps"
+        value = event.value if what != "axis" or event.value in CLOCKS else "vec_steps"
         self._look = Look(**{**vars(self._look), what: value})
         self._seen.pop("curves", None)
         await self._check()

@@ -9,9 +9,10 @@ from typing import Any
 
 from nicegui import ui
 
+from gymlab.core.clock import CLOCKS
 from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric
 from gymlab.metrics.metric import UNBOUNDED
-from gymlab.runs.metrics_reader import AXES, Curve, smooth_curve
+from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.web.charts.drawing import draw, empty_chart, text_of
 from gymlab.web.charts.options import Look, Mark, Plot, line_chart
 from gymlab.web.live_updates import LiveRun
@@ -35,7 +36,7 @@ class MetricsPanel:
 
     def build(self) -> None:
         with ui.row().classes("items-center gap-3 w-full"):
-            ui.select(list(AXES), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
+            ui.select(list(CLOCKS), value="vec_steps", label="axis", on_change=partial(self._turn, "axis")).props(
                 "dense outlined"
             ).classes("w-32")
             with ui.row().classes("items-center gap-2 no-wrap"):
@@ -129,7 +130,7 @@ class MetricsPanel:
         }
 
     async def _turn(self, what: str, event: Any) -> None:
-        value = event.value if what != "axis" or event.value in AXES else "vec_steps"
+        value = event.value if what != "axis" or event.value in CLOCKS else "vec_steps"
         self._look = Look(**{**vars(self._look), what: value})
         await self.refresh()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
+from gymlab.core.clock import CLOCKS
 from gymlab.core.format import format_count, format_duration
 from gymlab.runs import requests
 from gymlab.web import run_commands
@@ -76,7 +77,7 @@ class RunHeader:
         series = self._view.series
         series.refresh(["time/progress", "time/sps"])
         row = {}
-        for name in ("vec_steps", "env_steps", "updates", "seconds"):
+        for name in CLOCKS:
             trace = series.trace("time/progress", name)
             if len(trace.x):
                 row[name] = float(trace.x[-1])
