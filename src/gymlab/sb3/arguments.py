@@ -165,7 +165,7 @@ LEARN = (
     Argument("log_interval", None, "updates between tables with `verbose=1`; default as in SB3 (A2C 100, else 1)"),
     Argument("tb_log_name", None, "accepted, without effect"),
     Argument("reset_num_timesteps", True, "the same; False keeps the clocks, the random streams and the open episodes"),
-    Argument("progress_bar", False, "the same, with rich"),
+    Argument("progress_bar", False, "the same, with rich; in a notebook it needs no ipywidgets"),
     Argument("run", None, "gymlab only: True or a name keeps this call as a run (metrics, checkpoints, manifest)"),
     Argument("runs_dir", None, "gymlab only: the folder of that run; by default `./runs`"),
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 from gymlab.core.errors import UserError
 from gymlab.sb3.evaluation import evaluate_policy
+from gymlab.sb3.progress_bar import make_progress_bar
 from gymlab.sb3.vec_env import VecEnv, as_vec_env
 
 if TYPE_CHECKING:
@@ -378,22 +379,17 @@ class ProgressBarCallback(BaseCallback):
     per_step = per_update = False
 
     def _on_training_start(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-        self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        total = self.locals["total_timesteps"]
-        self._task = self._bar.add_task("learn", total=total, completed=self.model.num_timesteps)
-        self._bar.start()
+        self._bar = make_progress_bar(self.locals["total_timesteps"], self.model.num_timesteps)
 
     def _on_step(self) -> bool:
-        self._bar.update(self._task, completed=self.num_timesteps)
+        self._bar.update(self.num_timesteps)
         return True
 
     def _on_rollout_end(self) -> None:
-        self._bar.update(self._task, completed=self.model.num_timesteps)
+        self._bar.update(self.model.num_timesteps)
 
     def _on_training_end(self) -> None:
-        self._bar.update(self._task, completed=self.model.num_timesteps)
+        self._bar.update(self.model.num_timesteps)
         self._bar.stop()
 
 
