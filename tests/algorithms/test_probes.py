@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gymlab.core.clock import Clock
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import build
 
@@ -13,8 +14,8 @@ def train(reference, updates, *overrides, seed=0):
     state, done, rows = parts.program.start(seed), 0, []
     while done < updates:
         k = min(parts.program.most, updates - done)
-        hp = np.stack([parts.plan.hyperparameters(done + i) for i in range(k)])
-        state, more = parts.program.advance(state, done, hp, float("inf"))
+        clock = parts.plan.after(Clock(), done)
+        state, more = parts.program.advance(state, clock, parts.plan.scheduled(clock, k), float("inf"))
         rows, done = rows + more, done + k
     return parts, state, rows
 

@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 
 from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.cli.main import app
+from gymlab.core.clock import Clock
 from gymlab.metrics.catalogue import METRICS, check_names, declared
 from gymlab.recipes.resolve import resolve
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.session.build import build
 from gymlab.session.session import Options
 from gymlab.session.start import train
+from gymlab.training.trainer import learning_clock
 
 COMMANDS = re.findall(r"^## gymlab (.+)$", (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8"), re.MULTILINE)
 PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
@@ -64,8 +66,9 @@ def named_by_an_update(algorithm):
         resolve(f"Bandit-v0:{algorithm}", [*TINY, *(["batch_size=8"] if algorithm == "ppo" else [])]).recipe, 0
     )
     state = jax.eval_shape(parts.program._begin, *parts.program._first_keys(0))
-    hp = jax.ShapeDtypeStruct((len(parts.plan.hp_names),), np.float32)
-    names = set(jax.eval_shape(parts.program.update, state, np.uint32(0), hp, np.bool_(True))[1])
+    hp = jax.ShapeDtypeStruct((len(parts.plan.hp_names) + 1,), np.float32)
+    clock = learning_clock(Clock())
+    names = set(jax.eval_shape(parts.program.update, state, clock, hp, np.bool_(True))[1])
     looked = [*parts.agent.layout.values, *(name for name, _ in parts.agent.layout.histograms)]
     return names | {f"hp/{name}" for name in parts.plan.hp_names} | set(looked)
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
 from gymlab.core.types import Decision, Spaces, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
@@ -248,19 +249,19 @@ def test_a_run_behind_transforms_resumes_exactly(engine):
     recipe = load_yaml_text(RECIPE.format(env="MountainCar-v0", shaper="mountain_car_energy", engine=engine))
     parts = build(recipe, 0)
     assert "evaluation leaves out observation_noise(std=0.1)" in parts.notes
-    hp = parts.plan.hyperparameters(0)[None]
+    hp = parts.plan.scheduled(Clock(), 1)
     program = parts.program
     state = program.start(0)
     for update in range(2):
-        state = program.advance(state, update, hp, np.inf).state
+        state = program.advance(state, Clock(updates=update), hp, np.inf).state
     saved = program.save(state)
     counted = [name for name in saved if name.startswith("groups/0/transforms/1")]
     assert int(saved[counted[0]].sum()) == 2 * 3 * 6  # every step of every env
-    whole = program.save(program.advance(state, 2, hp, np.inf).state)
+    whole = program.save(program.advance(state, Clock(updates=2), hp, np.inf).state)
     other = build(recipe, 0).program
     resumed, reasons = other.load(other.start(0), saved)
     assert reasons == []
-    again = other.save(other.advance(resumed, 2, hp, np.inf).state)
+    again = other.save(other.advance(resumed, Clock(updates=2), hp, np.inf).state)
     assert [name for name in whole if whole[name].tobytes() != again[name].tobytes()] == []
     program.close()
     other.close()

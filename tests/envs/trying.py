@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gymlab.core.clock import Clock
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import build
 
@@ -15,11 +16,11 @@ def try_recipe(recipe: str, *changes: str) -> list[str]:
     """Why its resume was not exact; nothing where it was, byte for byte."""
     chosen = resolve(recipe, [*TINY, *changes]).recipe
     parts = build(chosen, 0)
-    program, hp = parts.program, parts.plan.hyperparameters(0)[None]
+    program, hp = parts.program, parts.plan.scheduled(Clock(), 1)
     try:
-        state = program.advance(program.start(0), 0, hp, np.inf).state
+        state = program.advance(program.start(0), Clock(), hp, np.inf).state
         saved = program.save(state)
-        state = program.advance(state, 1, hp, np.inf).state
+        state = program.advance(state, Clock(updates=1), hp, np.inf).state
         whole = program.save(state)
         scored = parts.evaluate(parts.agent.policy(state), "periodic", 3)
         assert np.isfinite(scored.greedy.mean)
@@ -28,7 +29,7 @@ def try_recipe(recipe: str, *changes: str) -> list[str]:
     other = build(chosen, 0).program
     try:
         resumed, reasons = other.load(other.start(0), saved)
-        again = other.save(other.advance(resumed, 1, hp, np.inf).state)
+        again = other.save(other.advance(resumed, Clock(updates=1), hp, np.inf).state)
     finally:
         other.close()
     if not reasons:

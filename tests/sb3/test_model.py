@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gymlab
+from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
 from gymlab.sb3 import (
     A2C,
@@ -120,8 +121,8 @@ def test_the_same_seed_acts_and_learns_the_same_and_looking_first_changes_nothin
     two.predict(np.zeros(4, np.float32), deterministic=True)
     assert numbers(one.learn(64)) == numbers(two.learn(64))
     parts = build(one._recipe(objects=False), 0)  # as `gymlab train --seed 0` would
-    hp = np.stack([parts.plan.hyperparameters(update) for update in range(2)])
-    straight = parts.program.advance(parts.program.start(0), 0, hp, np.inf).state
+    hp = parts.plan.scheduled(Clock(), 2)
+    straight = parts.program.advance(parts.program.start(0), Clock(), hp, np.inf).state
     for name, tensor in to_tensors(straight.algorithm.params).items():
         assert tensor.tobytes() == numbers(one)[f"policy/weights/{name}"]
     obs = np.ones((3, 4), np.float32)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.recipes.resolve import resolve
 from gymlab.runs.metrics_reader import MetricsReader
@@ -25,7 +26,7 @@ def made(*, ahead):
 
 
 def advance(parts, state):
-    return parts.program.advance(state, 0, parts.plan.hyperparameters(0)[None], math.inf)
+    return parts.program.advance(state, Clock(), parts.plan.scheduled(Clock(), 1), math.inf)
 
 
 def test_updates_compiled_ahead_are_not_compiled_again_and_learn_the_same():

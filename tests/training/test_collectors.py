@@ -11,6 +11,7 @@ import pytest
 from gymlab.algorithms.base import Algorithm
 from gymlab.algorithms.ppo import PPOAlgorithm
 from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Decision
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
@@ -87,8 +88,9 @@ def run(program, cuts, seed=0):
     state, done, rows = program.start(seed), 0, []
     schedules = program.agent.algorithm.settings.schedules()
     for k in cuts:
-        hp = np.stack([[s.at((done + i) / 60) for s in schedules.values()] for i in range(k)])
-        state, more = program.advance(state, done, hp, float("inf"))
+        shares = [(done + i) / 60 for i in range(k)]
+        hp = np.stack([[*(s.at(share) for s in schedules.values()), share] for share in shares])
+        state, more = program.advance(state, Clock(updates=done), hp, float("inf"))
         rows += more
         done += k
     digest = hashlib.sha256()
@@ -114,8 +116,8 @@ def test_a_compiled_call_ends_at_the_update_that_reaches_the_training_return():
     agent = make_agent(engine.spaces, batch_size=64 * T, epochs=1)
     collector = CompiledCollector(engine, (), agent.act, agent.algorithm.initial_carry(64), T)
     program = CompiledTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
-    hp = np.stack([[s.at(0) for s in agent.algorithm.settings.schedules().values()]] * 40)
-    _, rows = program.advance(program.start(0), 0, hp, 5.0)
+    hp = np.stack([[*(s.at(0) for s in agent.algorithm.settings.schedules().values()), 0.0]] * 40)
+    _, rows = program.advance(program.start(0), Clock(), hp, 5.0)
     assert 1 < len(rows) < 40
     assert rows[-1]["roll/return_window"] == 100
     assert rows[-2]["roll/return_window"] < 100
@@ -179,10 +181,10 @@ def test_a_carry_extras_and_two_streams_pass_through_both_collectors(kind):
         agent = make_agent(engine.spaces, TwoStreams)
         collector = HostCollector(engine, (), agent.act, agent.algorithm.initial_carry(N), T)
         program = HostTrainer(agent, (collector,), list(agent.algorithm.settings.schedules()))
-    hp = np.ones((1, len(agent.algorithm.settings.schedules())))
+    hp = np.ones((1, len(agent.algorithm.settings.schedules()) + 1))
     state = program.start(0)
     for update in range(3):
-        state, rows = program.advance(state, update, hp, float("inf"))
+        state, rows = program.advance(state, Clock(updates=update), hp, float("inf"))
         assert rows[0]["toy/age_wrong"] == 0
         assert rows[0]["toy/age_max"] == 5
         assert rows[0]["toy/stream0"] == -1

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
 from gymlab.core.types import Rollout
 from gymlab.recipes.resolve import resolve
@@ -214,8 +215,8 @@ def parts_of(tmp_path_factory):
 
 
 def advance(parts, state, first, count):
-    hp = np.stack([parts.plan.hyperparameters(first + i) for i in range(count)])
-    return parts.program.advance(state, first, hp, float("inf"))
+    clock = parts.plan.after(Clock(), first)
+    return parts.program.advance(state, clock, parts.plan.scheduled(clock, count), float("inf"))
 
 
 def digest(state):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from gymlab.core.clock import Clock
 from gymlab.metrics.catalogue import check_names, declared
 from gymlab.recipes.keys import read_settings
 from gymlab.recipes.resolve import resolve
@@ -38,8 +39,8 @@ def advanced(engine, statistics):
     state, rows = parts.program.start(0), []
     while len(rows) < UPDATES:
         count = min(parts.program.most, UPDATES - len(rows))
-        hp = np.stack([parts.plan.hyperparameters(len(rows) + i) for i in range(count)])
-        state, more = parts.program.advance(state, len(rows), hp, math.inf)
+        clock = parts.plan.after(Clock(), len(rows))
+        state, more = parts.program.advance(state, clock, parts.plan.scheduled(clock, count), math.inf)
         rows += more
     parts.program.close()
     digest = hashlib.sha256(b"".join(name.encode() + x.tobytes() for name, x in sorted(to_tensors(state).items())))

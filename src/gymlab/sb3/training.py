@@ -125,14 +125,14 @@ class LearnCall(Feature):
     def materialize(self, state: TrainState) -> TrainState:
         return state
 
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
+    def advance(self, state: TrainState, clock: Clock, hp: Array, stop_return: float) -> Advanced:
         """Advance the trainer, with the state before and after visible to the model."""
         self.current = state  # until the compiled code returns
         self.whole = self._setup.continues and self.most > 1
         if self._callback is not None and self._per_step:
             self._callback.on_rollout_start()
         try:
-            advanced = self._trainer.advance(state, first, hp, stop_return)
+            advanced = self._trainer.advance(state, clock, hp, stop_return)
         except NumericalFault as fault:
             self.current = fault.good.state
             raise

@@ -265,11 +265,9 @@ def algorithm_class(name: str) -> type[Algorithm]:
 
 def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
     per_update = recipe.n_steps * (recipe.n_envs if recipe.budget.clock == "env_steps" else 1)
-    per_horizon = recipe.n_steps * (recipe.n_envs if horizon.clock == "env_steps" else 1)
     schedules = recipe.algorithm.settings.schedules()
 
-    def hyperparameters(update: int) -> Array:
-        progress = min(1.0, update * per_horizon / horizon.count)
+    def hyperparameters(progress: float) -> Array:
         return np.array([schedule.at(progress) for schedule in schedules.values()], np.float32)
 
     train_return = recipe.stop.train_return
@@ -280,6 +278,7 @@ def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
         stop_return=math.inf if train_return is None else train_return,
         hp_names=list(schedules),
         hyperparameters=hyperparameters,
+        progress=lambda clock: min(1.0, clock.at(horizon.clock) / horizon.count),
     )
 
 

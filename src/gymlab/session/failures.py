@@ -72,7 +72,7 @@ def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
         "message": fault.describe(),
         "findings": [finding._asdict() | {"text": str(finding)} for finding in fault.findings],
         "advice": advice(fault.findings, parts, bad.hp),
-        "hp": {name: float(value) for name, value in bad.hp.items()},
+        "hp": {name: value.item() for name, value in bad.hp.items()},
         "tensors": statistics(tensors),
     }
     try:
@@ -145,14 +145,15 @@ def replay(bundle: Bundle) -> Replay:
 
 def _run_update(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
     """All results of the update. Compiled envs are stepped again; for others the rollout is the bundle's."""
-    update = np.uint32(bundle.report["update"] - 1)
-    hp = {name: np.float32(value) for name, value in bundle.report["hp"].items()}
+    update = bundle.report["update"] - 1
+    hp = {"update": np.int32(update)}
+    hp |= {name: np.float32(x) if isinstance(x, float) else np.int32(x) for name, x in bundle.report["hp"].items()}
     if isinstance(parts.program, CompiledTrainer):
-        rollouts = parts.program.recollect(state, int(update))
+        rollouts = parts.program.recollect(state, update)
     else:
         rollouts = (_rollout(parts, bundle.rollout()),)
         state = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in state.groups))
-    result: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp, update)
+    result: UpdateResult = jax.jit(parts.agent.learn)(state, rollouts, hp)
     fault = result.fault | ~parts.agent.is_finite(result.state)
     return to_tensors({"rollout": rollouts, "state": result.state, "metrics": result.metrics, "fault": fault})
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, get_args
 
-import numpy as np
-
+from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
 from gymlab.core.statistics import Estimate, estimate, mean
 from gymlab.envs.engines.worker_pool import cores_now
@@ -135,6 +134,6 @@ def _measure(recipe: Recipe, seconds: float) -> Estimate:
 
 def _advance(parts: Parts, state: Any, first: int, count: int) -> tuple[Any, int, float]:
     began = time.perf_counter()
-    hp = np.stack([parts.plan.hyperparameters(first + i) for i in range(count)])
-    advanced = parts.program.advance(state, first, hp, float("inf"))
+    clock = parts.plan.after(Clock(), first)
+    advanced = parts.program.advance(state, clock, parts.plan.scheduled(clock, count), float("inf"))
     return advanced.state, len(advanced.rows), max(time.perf_counter() - began, 1e-9)

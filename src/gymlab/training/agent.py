@@ -34,6 +34,7 @@ class UpdateResult(NamedTuple):
     state: TrainState
     metrics: Metrics
     fault: Array  # () bool: not finite, so the result must be discarded; see also `Agent.is_finite`
+    gradient_steps: Array  # () int32: those that count, none where the update was skipped
     histograms: Array | None = None  # packed by `Agent.layout`; zeros in an update that did not measure them
 
 
@@ -73,12 +74,13 @@ class Agent:
         return all_finite(self.policy(state))
 
     def learn(
-        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, update: Array, measure: Array | None = None
+        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, measure: Array | None = None
     ) -> UpdateResult:
         """One update of the algorithm, then of the normaliser. `measure`: whether to take histograms; None: never."""
-        key = stream_key(state.key, "update", update)
+        key = stream_key(state.key, "update", jnp.asarray(hp["update"], jnp.uint32))
         learnt, metrics = self.algorithm.update(state.algorithm, self.normalize(state, rollouts), hp, key)
         metrics = metrics if self._full else basic_metrics(metrics)
+        steps = jnp.asarray(metrics.get("opt/gradient_steps", 0), jnp.int32)
         inputs = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         if self._skips:
             rollouts = tuple(map(_zero_nonfinite_rewards, rollouts))
@@ -96,7 +98,7 @@ class Agent:
         histograms = None if measure is None or not self._full else self._measure(measure, state, after, rollouts)
         finite = all_finite((inputs, _losses(metrics)))
         if not self._skips:
-            return UpdateResult(after, metrics | measured, ~finite, histograms)
+            return UpdateResult(after, metrics | measured, ~finite, steps, histograms)
         finite &= self.is_finite(after)
         kept = self._keep_or_skip(state, after, finite)
         assert kept.skipped is not None
@@ -106,7 +108,7 @@ class Agent:
         rest = [(group.carry, group.episodes, group.discounted) for group in groups]
         lost = ~all_finite((rest, [rollout.last_obs for rollout in rollouts]))
         fault = ~finite & (lost | (kept.skipped.in_a_row >= MAX_SKIPPED_IN_A_ROW))
-        return UpdateResult(kept, metrics, fault, histograms)
+        return UpdateResult(kept, metrics, fault, jnp.where(finite, steps, 0), histograms)
 
     def _measure(self, measure: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
         """The packed histograms of an update's first env group; zeros where `measure` is False."""

@@ -83,11 +83,10 @@ class Loop:
 
     def _advance(self) -> None:
         """Run some updates in one call of the trainer."""
-        first = self._clock.updates
-        hp = self._plan.scheduled(first, self._updates_per_call())
+        hp = self._plan.scheduled(self._clock, self._updates_per_call())
         call_start = time.perf_counter()
         try:
-            advanced = self._trainer.advance(self._state, first, hp, self._plan.stop_return)
+            advanced = self._trainer.advance(self._state, self._clock, hp, self._plan.stop_return)
         except NumericalFault as fault:
             self._accept(fault.good, hp, call_start)  # the updates before the discarded one count
             raise

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Algorithm, Hyper, Metrics
+from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
 from gymlab.core.jax_keys import stream_key
 from gymlab.core.types import Array, Masked, Rollout, Tree
@@ -31,20 +32,25 @@ Place = Literal["observation", "reward", "action", "logits", "advantage", "loss"
 class BadUpdate(NamedTuple):
     """A non-finite update, with all that is needed to re-run it."""
 
-    update: int  # from 0
+    clock: Clock  # before it
     state: TrainState  # before it
     rollouts: tuple[Rollout, ...]  # what it learnt from
     hp: dict[str, Any]
     after: TrainState  # as it came out; never kept
 
     @property
+    def update(self) -> int:
+        """Its number, from 0."""
+        return self.clock.updates
+
+    @property
     def vec_steps(self) -> int:
         """Where the run would have been after it."""
-        return (self.update + 1) * len(self.rollouts[0].reward)
+        return self.clock.vec_steps + len(self.rollouts[0].reward)
 
     @property
     def env_steps(self) -> int:
-        return (self.update + 1) * sum(rollout.reward.size for rollout in self.rollouts)
+        return self.clock.env_steps + sum(rollout.reward.size for rollout in self.rollouts)
 
 
 class NonfiniteTensor(NamedTuple):

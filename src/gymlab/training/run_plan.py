@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,27 +19,25 @@ class RunPlan:
     """The numbers of a run."""
 
     steps_per_update: int  # vec_steps
-    n_envs: int
+    n_envs: int  # of all env groups
     updates: int  # in the budget
     stop_return: float  # training return at which compiled calls end early; inf for never
     hp_names: list[str]
-    hyperparameters: Callable[[int], Array]  # update number (from 0) -> scheduled values, in the order of hp_names
+    hyperparameters: Callable[[float], Array]  # progress -> scheduled values, in the order of hp_names
+    progress: Callable[[Clock], float]  # 0 to 1: how far a run is towards the end of its schedules
 
-    def scheduled(self, first: int, count: int) -> Array:
-        """(count, hyperparameters) values of the updates from number `first` on."""
-        return np.stack([self.hyperparameters(first + i) for i in range(count)])
+    def scheduled(self, clock: Clock, count: int) -> Array:
+        """(count, hyperparameters + 1) scheduled values of the updates after `clock`; the last column is progress."""
+        progress = [self.progress(self.after(clock, i)) for i in range(count)]
+        return np.stack([np.append(self.hyperparameters(share), np.float32(share)) for share in progress])
 
-    def _after_update(self, clock: Clock, row: UpdateMetrics) -> Clock:
-        """The clock one update later; its seconds are unchanged."""
-        vec_steps = clock.vec_steps + self.steps_per_update
-        taken = row.get("opt/gradient_steps", 0.0)  # of a custom algorithm that does not count them: none
-        return Clock(
-            updates=clock.updates + 1,
-            vec_steps=vec_steps,
-            env_steps=vec_steps * self.n_envs,
-            episodes=clock.episodes + int(row["roll/episodes"]),
-            seconds=clock.seconds,
-            gradient_steps=clock.gradient_steps + (0 if math.isnan(taken) else int(taken)),  # NaN: a skipped update
+    def after(self, clock: Clock, updates: int) -> Clock:
+        """The clock of steps that many updates later."""
+        vec_steps = updates * self.steps_per_update
+        return clock._replace(
+            updates=clock.updates + updates,
+            vec_steps=clock.vec_steps + vec_steps,
+            env_steps=clock.env_steps + vec_steps * self.n_envs,
         )
 
     def stamp(
@@ -53,9 +50,12 @@ class RunPlan:
         stamped = []
         share = (seconds - clock.seconds) / len(rows)
         for row, values in zip(rows, hp, strict=False):
-            row |= {f"hp/{name}": float(value) for name, value in zip(self.hp_names, values, strict=True)}
-            later = self._after_update(clock, row)
-            clock = later._replace(seconds=clock.seconds + share)
+            row |= {f"hp/{name}": float(value) for name, value in zip(self.hp_names, values[:-1], strict=True)}
+            clock = self.after(clock, 1)._replace(
+                episodes=clock.episodes + int(row["roll/episodes"]),
+                seconds=clock.seconds + share,
+                gradient_steps=clock.gradient_steps + row.gradient_steps,
+            )
             row["time/progress"] = min(1.0, clock.updates / self.updates)
             totals.add(row, clock.updates)
             stamped.append(UpdateRow(clock, row, row.histograms))

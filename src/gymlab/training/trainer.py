@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -9,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 
+from gymlab.algorithms.base import Hyper
+from gymlab.core.clock import Clock
 from gymlab.core.types import Array, Histogram
 from gymlab.training.agent import Agent
 from gymlab.training.named_tensors import Tensors
@@ -21,6 +24,34 @@ class UpdateMetrics(dict[str, float]):
     """The metrics of one update by name; those that were not measured are missing."""
 
     histograms: Mapping[str, Histogram] = MappingProxyType({})
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps that count: none in a skipped update, whose metrics are NaN."""
+        steps = self.get("opt/gradient_steps", 0.0)
+        return 0 if math.isnan(steps) else int(steps)
+
+
+class LearningClock(NamedTuple):
+    """The clocks that an update gets as hyperparameters: integers, before the update."""
+
+    update: Array  # from 0
+    env_steps: Array
+    gradient_steps: Array
+
+
+LARGEST_CLOCK = np.iinfo(np.int32).max  # integer hyperparameters stay here from then on
+
+
+def learning_clock(clock: Clock) -> LearningClock:
+    counts = (clock.updates, clock.env_steps, clock.gradient_steps)
+    return LearningClock(*(np.int32(min(count, LARGEST_CLOCK)) for count in counts))
+
+
+def hyperparameters(names: list[str], values: Array, clock: LearningClock) -> Hyper:
+    """What `Algorithm.update` gets as `hp`, from a row of `RunPlan.scheduled` and the clocks before the update."""
+    scheduled = {name: values[i] for i, name in enumerate(names)}
+    return {**scheduled, "progress": values[len(names)], **clock._asdict()}
 
 
 def pack_metrics(metrics: dict[str, Array], more: Array | None) -> Array:
@@ -68,8 +99,8 @@ class Trainer(Protocol):
         """The initial state; with `ahead`, the updates are compiled in the background meanwhile."""
         ...
 
-    def advance(self, state: Any, first: int, hp: Array, stop_return: float) -> Advanced:
-        """Run len(hp) updates from update number `first` (from 0); `hp` is (k, n) scheduled values.
+    def advance(self, state: Any, clock: Clock, hp: Array, stop_return: float) -> Advanced:
+        """Run len(hp) updates after `clock`; `hp` are their scheduled values (`RunPlan.scheduled`).
 
         Raises NumericalFault, which holds the finite updates before it, where an update is not finite.
         """

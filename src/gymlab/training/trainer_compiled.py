@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.training.agent import Agent, UpdateResult, window_reached
@@ -22,7 +23,16 @@ from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
 from gymlab.training.nonfinite import BadUpdate, NumericalFault, find_nonfinite
 from gymlab.training.state import GroupState, TrainState, match_skipped_updates
-from gymlab.training.trainer import CALL_SECONDS, Advanced, pack_metrics, unpack_rows
+from gymlab.training.trainer import (
+    CALL_SECONDS,
+    LARGEST_CLOCK,
+    Advanced,
+    LearningClock,
+    hyperparameters,
+    learning_clock,
+    pack_metrics,
+    unpack_rows,
+)
 from gymlab.training.update_histograms import HistogramSchedule
 
 
@@ -70,10 +80,10 @@ class CompiledTrainer:
     def _compile_ahead(self, keys: tuple[Any, ...]) -> None:
         """Compile `_begin`, and in the background the updates; the first call waits for them."""
         begin = self._start.lower(*keys)
-        hp = np.zeros((0, len(self.hp_names)), np.float32)
+        hp = np.zeros((0, len(self.hp_names) + 1), np.float32)
         threads = ThreadPoolExecutor(2)
         beginning = threads.submit(begin.compile)
-        updates = self._run.lower(*self._arguments(begin.out_info, 0, hp, np.zeros(0, bool), math.inf))
+        updates = self._run.lower(*self._arguments(begin.out_info, Clock(), hp, np.zeros(0, bool), math.inf))
         self._compiling = threads.submit(updates.compile)
         threads.shutdown(wait=False)
         beginning.result()
@@ -86,19 +96,24 @@ class CompiledTrainer:
     def materialize(self, state: TrainState) -> TrainState:
         return state
 
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
-        advanced, bad_state = self._call(state, first, hp, stop_return)
+    def advance(self, state: TrainState, clock: Clock, hp: Array, stop_return: float) -> Advanced:
+        advanced, bad_state = self._call(state, clock, hp, stop_return)
         if bad_state is None:
             return advanced
-        good, after = self._cut_back(state, first, hp[: len(advanced.rows) + 1], stop_return, bad_state)
-        update = first + len(good.rows)
-        values = np.asarray(hp[len(good.rows)], np.float32)
-        rollouts = self.recollect(good.state, update)
-        bad = BadUpdate(update, good.state, rollouts, dict(zip(self.hp_names, values, strict=True)), after)
+        good, after = self._cut_back(state, clock, hp[: len(advanced.rows) + 1], stop_return, bad_state)
+        done = len(good.rows)
+        clock = clock._replace(
+            updates=clock.updates + done,
+            vec_steps=clock.vec_steps + done * self._collectors[0].n_steps,
+            env_steps=clock.env_steps + done * self._steps_per_update,
+            gradient_steps=clock.gradient_steps + sum(row.gradient_steps for row in good.rows),
+        )
+        values = hyperparameters(self.hp_names, np.asarray(hp[done], np.float32), learning_clock(clock))
+        bad = BadUpdate(clock, good.state, self.recollect(good.state, clock.updates), values, after)
         raise NumericalFault(bad, good, find_nonfinite(self.agent, bad))
 
     def _cut_back(
-        self, state: TrainState, first: int, hp: Array, stop_return: float, bad_state: TrainState
+        self, state: TrainState, clock: Clock, hp: Array, stop_return: float, bad_state: TrainState
     ) -> tuple[Advanced, TrainState]:
         """Re-run as many of these updates as are finite, and the state after the first bad one; the last one is bad."""
         good = Advanced(state, [])
@@ -106,7 +121,7 @@ class CompiledTrainer:
         bad = len(hp)
         count = bad - 1
         while bad - finite > 1:  # one pass, or bisection where weights went bad before any loss did
-            advanced, bad_again = self._call(state, first, hp[:count], stop_return)
+            advanced, bad_again = self._call(state, clock, hp[:count], stop_return)
             if bad_again is None:
                 good = advanced
                 finite = count
@@ -120,27 +135,29 @@ class CompiledTrainer:
         """The rollouts that an update from this state learns from."""
         return self._collect(state, np.uint32(update))[1]
 
-    def _call(self, state: TrainState, first: int, hp: Array, stop_return: float) -> tuple[Advanced, TrainState | None]:
+    def _call(
+        self, state: TrainState, clock: Clock, hp: Array, stop_return: float
+    ) -> tuple[Advanced, TrainState | None]:
         """Run some updates; where one is not finite, the rows before it was noticed, and the state after it."""
         if self._compiling is not None:
             self.wait_compiled()
             self._compiling = None
             _trim_heap()
-        measured = self._schedule.at(first, len(hp))
-        after, rows, ends = self._run(*self._arguments(state, first, hp, measured, stop_return))
+        measured = self._schedule.at(clock.updates, len(hp))
+        after, rows, ends = self._run(*self._arguments(state, clock, hp, measured, stop_return))
         done, fault = np.asarray(ends).tolist()
         unpacked = unpack_rows(self.agent, self.names, np.asarray(rows)[: done - fault], measured)
         return Advanced(state if fault else after, unpacked), after if fault else None
 
     def _arguments(
-        self, state: TrainState, first: int, hp: Array, measured: Array, stop_return: float
+        self, state: TrainState, clock: Clock, hp: Array, measured: Array, stop_return: float
     ) -> tuple[Any, ...]:
         """The arguments of the compiled call, padded to constant shapes."""
-        table = np.zeros((self.most, len(self.hp_names)), np.float32)
+        table = np.zeros((self.most, len(self.hp_names) + 1), np.float32)
         flags = np.zeros(self.most, bool)
         table[: len(hp)] = hp
         flags[: len(hp)] = measured
-        return state, np.uint32(first), table, flags, np.int32(len(hp)), np.float32(stop_return)
+        return state, learning_clock(clock), table, flags, np.int32(len(hp)), np.float32(stop_return)
 
     def save(self, state: TrainState) -> Tensors:
         return to_tensors(state)
@@ -150,6 +167,11 @@ class CompiledTrainer:
 
     def close(self) -> None:
         """Nothing to close."""
+
+    @property
+    def _steps_per_update(self) -> int:
+        """env_steps."""
+        return sum(collector.n_steps * collector.engine.n_envs for collector in self._collectors)
 
     def _begin(self, key: Array, weights: Array, resets: tuple[Array, ...]) -> TrainState:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
@@ -168,36 +190,38 @@ class CompiledTrainer:
             rollouts.append(rollout)
         return tuple(groups), tuple(rollouts)
 
-    def update(self, state: TrainState, update: Array, values: Array, measure: Array) -> UpdateResult:
+    def update(self, state: TrainState, clock: LearningClock, values: Array, measure: Array) -> UpdateResult:
         """One update, traced: collect, then learn with these scheduled values."""
-        groups, rollouts = self._collected(state, update)
-        hp = {name: values[i] for i, name in enumerate(self.hp_names)}
-        return self.agent.learn(state._replace(groups=groups), rollouts, hp, update, measure)
+        groups, rollouts = self._collected(state, clock.update.astype(jnp.uint32))
+        hp = hyperparameters(self.hp_names, values, clock)
+        return self.agent.learn(state._replace(groups=groups), rollouts, hp, measure)
 
     def step(
-        self, state: TrainState, update: Array, values: Array, measure: Array, stop_return: Array
-    ) -> tuple[TrainState, Array, Array, Array]:
-        """One update, traced: the state, its packed row, whether the stop return is reached, and the fault."""
-        result = self.update(state, update, values, measure)
+        self, state: TrainState, clock: LearningClock, values: Array, measure: Array, stop_return: Array
+    ) -> tuple[TrainState, LearningClock, Array, Array, Array]:
+        """One update, traced: the state and clock, its packed row, whether the stop return is reached, the fault."""
+        result = self.update(state, clock, values, measure)
         self.names[:] = result.metrics
         reached = window_reached(result.metrics, stop_return)
-        return result.state, pack_metrics(result.metrics, result.histograms), reached, result.fault
+        steps = LearningClock(jnp.int32(1), jnp.int32(self._steps_per_update), result.gradient_steps)
+        clock = jax.tree.map(lambda count, more: count + jnp.minimum(more, LARGEST_CLOCK - count), clock, steps)
+        return result.state, clock, pack_metrics(result.metrics, result.histograms), reached, result.fault
 
     def _updates(
-        self, state: TrainState, first: Array, table: Array, flags: Array, k: Array, stop_return: Array
+        self, state: TrainState, clock: LearningClock, table: Array, flags: Array, k: Array, stop_return: Array
     ) -> tuple[TrainState, Array, Array]:
         """Traced: the state, a row per update, and [updates done, whether the last one is a fault]."""
         step = jax.jit(self.step, inline=True)  # traced once, for its shapes and for the loop
-        _, row, *_ = jax.eval_shape(step, state, first, table[0], flags[0], stop_return)
+        _, _, row, *_ = jax.eval_shape(step, state, clock, table[0], flags[0], stop_return)
         rows = jnp.zeros((self.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
-            i, state, rows, *_ = now
-            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], flags[i], stop_return)
-            return i + 1, state, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault
+            i, state, clock, rows, *_ = now
+            state, clock, row, reached, fault = step(state, clock, table[i], flags[i], stop_return)
+            return i + 1, state, clock, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault
 
-        begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.bool_(False))
-        done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3] & ~now[4], body, begin)
+        begin = (jnp.int32(0), state, clock, rows, jnp.bool_(False), jnp.bool_(False))
+        done, state, _, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[4] & ~now[5], body, begin)
         fault |= ~self.agent.is_finite(state)
         return state, rows, jnp.stack([done, fault.astype(jnp.int32)])
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.training.agent import Agent
@@ -19,7 +20,14 @@ from gymlab.training.compile_time import compile_seconds
 from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
 from gymlab.training.nonfinite import BadUpdate, NumericalFault, find_nonfinite
 from gymlab.training.state import GroupState, TrainState, match_skipped_updates
-from gymlab.training.trainer import CALL_SECONDS, Advanced, UpdateMetrics, pack_metrics
+from gymlab.training.trainer import (
+    CALL_SECONDS,
+    Advanced,
+    UpdateMetrics,
+    hyperparameters,
+    learning_clock,
+    pack_metrics,
+)
 from gymlab.training.update_histograms import HistogramSchedule
 
 
@@ -62,21 +70,21 @@ class HostTrainer:
     def materialize(self, state: TrainState) -> TrainState:
         return state
 
-    def advance(self, state: TrainState, first: int, hp: Array, stop_return: float) -> Advanced:
+    def advance(self, state: TrainState, clock: Clock, hp: Array, stop_return: float) -> Advanced:
         del stop_return  # one update a call: features can stop the run after each
         began = time.perf_counter()
         compiled = compile_seconds()
-        groups, rollouts = self._collect(state, np.uint32(first))
+        groups, rollouts = self._collect(state, np.uint32(clock.updates))
         collected = time.perf_counter()
         compiled_to_collect = compile_seconds() - compiled
-        values = dict(zip(self.hp_names, np.asarray(hp[0], np.float32), strict=True))
+        values = hyperparameters(self.hp_names, np.asarray(hp[0], np.float32), learning_clock(clock))
         # The state of envs and transforms stays on the host; only statistics go through the compiled call.
         slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
-        measure = self._schedule.at(first, 1)[0]
-        learnt, numbers, packed = self._learn(slim, rollouts, values, np.uint32(first), measure)
+        measure = self._schedule.at(clock.updates, 1)[0]
+        learnt, numbers, packed = self._learn(slim, rollouts, values, measure)
         *metrics, fault = np.asarray(numbers).tolist()
         if fault:
-            bad = BadUpdate(first, state, rollouts, values, learnt)
+            bad = BadUpdate(clock, state, rollouts, values, learnt)
             raise NumericalFault(bad, Advanced(state, []), find_nonfinite(self.agent, bad))
         pairs = zip(groups, learnt.groups, strict=True)
         state = learnt._replace(
@@ -132,7 +140,7 @@ class HostTrainer:
 
     def _learn_packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and metrics and fault packed into one array, which is faster to transfer."""
-        state, metrics, fault, histograms = self.agent.learn(*args)
-        self._names[:] = metrics
-        fault = (fault | ~self.agent.is_finite(state)).astype(jnp.float32)
-        return state, pack_metrics(metrics, fault[None]), histograms
+        result = self.agent.learn(*args)
+        self._names[:] = result.metrics
+        fault = (result.fault | ~self.agent.is_finite(result.state)).astype(jnp.float32)
+        return result.state, pack_metrics(result.metrics, fault[None]), result.histograms

@@ -21,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gymlab.core.clock import Clock
 from gymlab.core.types import Array, Tree
 from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
-from gymlab.training.trainer import Advanced, unpack_rows
+from gymlab.training.trainer import Advanced, LearningClock, learning_clock, unpack_rows
 from gymlab.training.trainer_compiled import CompiledTrainer
 from gymlab.training.update_histograms import HistogramSchedule
 
@@ -57,7 +58,7 @@ class _Request(NamedTuple):
     """One member's arguments of `advance`, and the updates to measure."""
 
     state: TrainState | StateRef
-    first: int
+    clock: Clock
     hp: Array
     stop_return: float
     measured: np.ndarray
@@ -119,21 +120,22 @@ class VmappedRuns:
 
     def _call(self, requests: dict[int, _Request]) -> dict[int, Advanced | BaseException]:
         count = min(len(request.hp) for request in requests.values())
-        table = np.zeros((self.trainer.most, self.members, len(self.trainer.hp_names)), np.float32)
-        first = np.zeros(self.members, np.uint32)
+        table = np.zeros((self.trainer.most, self.members, len(self.trainer.hp_names) + 1), np.float32)
+        clocks = [Clock()] * self.members
         active = np.zeros(self.members, bool)
         stop = np.full(self.members, np.inf, np.float32)
         flags = np.zeros(self.trainer.most, bool)
         for i, request in requests.items():
             table[:count, i] = request.hp[:count]
-            first[i] = request.first
+            clocks[i] = request.clock
             active[i] = True
             stop[i] = request.stop_return
             # One flag for all members: under vmap a condition per member would always run both branches.
             flags[:count] |= request.measured[:count]
         before = self._state(requests)
+        clock = jax.tree.map(lambda *counts: np.stack(counts), *map(learning_clock, clocks))
         start = time.perf_counter()
-        after, rows, done, faults = self._run(before, first, table, flags, np.int32(count), stop, active)
+        after, rows, done, faults = self._run(before, clock, table, flags, np.int32(count), stop, active)
         self._stacked = stacked_state = _StackedState(after)
         done = int(done)
         faults = np.asarray(faults)
@@ -152,7 +154,7 @@ class VmappedRuns:
         """Re-run a member that went non-finite by itself, which raises its NumericalFault."""
         try:
             state = jax.device_put(_materialize(request.state))
-            return self.trainer.advance(state, request.first, request.hp[:count], request.stop_return)
+            return self.trainer.advance(state, request.clock, request.hp[:count], request.stop_return)
         except Exception as error:  # raised again in the member's own thread
             return error
 
@@ -171,21 +173,21 @@ class VmappedRuns:
         return isinstance(state, StateRef) and state.stacked is self._stacked
 
     def _updates(
-        self, state: TrainState, first: Array, table: Array, flags: Array, k: Array, stop: Array, active: Array
+        self, state: TrainState, clock: LearningClock, table: Array, flags: Array, k: Array, stop: Array, active: Array
     ) -> tuple[TrainState, Array, Array, Array]:
         """Traced: `CompiledTrainer`'s updates with a member axis. A call ends for all where it ends for one."""
         step = jax.jit(jax.vmap(self.trainer.step, in_axes=(0, 0, 0, None, 0)), inline=True)
-        _, row, *_ = jax.eval_shape(step, state, first, table[0], flags[0], stop)
+        _, _, row, *_ = jax.eval_shape(step, state, clock, table[0], flags[0], stop)
         rows = jnp.zeros((self.trainer.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
-            i, state, rows, *_ = now
-            state, row, reached, fault = step(state, first + i.astype(jnp.uint32), table[i], flags[i], stop)
+            i, state, clock, rows, *_ = now
+            state, clock, row, reached, fault = step(state, clock, table[i], flags[i], stop)
             rows = lax.dynamic_update_index_in_dim(rows, row, i, 0)
-            return i + 1, state, rows, (active & (reached | fault)).any(), fault
+            return i + 1, state, clock, rows, (active & (reached | fault)).any(), fault
 
-        begin = (jnp.int32(0), state, rows, jnp.bool_(False), jnp.zeros(self.members, bool))
-        done, state, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[3], body, begin)
+        begin = (jnp.int32(0), state, clock, rows, jnp.bool_(False), jnp.zeros(self.members, bool))
+        done, state, _, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[4], body, begin)
         fault |= ~jax.vmap(self.trainer.agent.is_finite)(state)
         return state, rows, done, fault
 
@@ -252,9 +254,9 @@ class MemberTrainer:
         state = self._solo.start(seed)
         return jax.tree.map(_like, jax.device_get(jax.tree.map(_plain, state)), state)
 
-    def advance(self, state: TrainState | StateRef, first: int, hp: Array, stop_return: float) -> Advanced:
-        measured = self._schedule.at(first, len(hp))
-        return self._runs.advance(self._index, _Request(state, first, hp, stop_return, measured))
+    def advance(self, state: TrainState | StateRef, clock: Clock, hp: Array, stop_return: float) -> Advanced:
+        measured = self._schedule.at(clock.updates, len(hp))
+        return self._runs.advance(self._index, _Request(state, clock, hp, stop_return, measured))
 
     def save(self, state: TrainState) -> Tensors:
         return self._solo.save(state)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gymlab.core.clock import Clock
 from gymlab.core.types import Masked, VecStep
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
@@ -60,8 +61,8 @@ def study(recipe: Recipe, *, updates: int, seed: int = 0) -> Iterator[Coverage]:
     try:
         state: Any = parts.program.start(seed)
         for update in range(updates):
-            hp = np.stack([parts.plan.hyperparameters(update)])
-            state = parts.program.advance(state, update, hp, float("inf")).state
+            clock = parts.plan.after(Clock(), update)
+            state = parts.program.advance(state, clock, parts.plan.scheduled(clock, 1), float("inf")).state
             rollouts.append(recorder.take())
             grid = StateGrid(np.concatenate([r.before.reshape(-1, r.before.shape[-1]) for r in rollouts]))
             so_far = len(set().union(*(set(grid.cells(r.before).ravel()) for r in rollouts)))

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError, suggestion
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import build
@@ -31,9 +32,9 @@ class PlaygroundTrainer:
         self.parts = build(resolve(chosen.recipe, chosen.overrides).recipe, seed)
         self.compilations = 0  # by updates; those of anything else do not count
         compilations()
-        start = self.parts.plan.hyperparameters(0)
+        start = self.parts.plan.hyperparameters(0.0)
         self.values = {name: float(x) for name, x in zip(self.parts.plan.hp_names, start, strict=True)}
-        self.updates = 0
+        self._clock = Clock()
         self._pace = 0.0
         self.state = self.parts.program.start(seed)
 
@@ -48,16 +49,19 @@ class PlaygroundTrainer:
     def advance(self) -> dict[str, Any]:
         """Run some updates; their metrics."""
         count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
-        table = np.tile(np.array(list(self.values.values()), np.float32), (count, 1))
+        table = self.parts.plan.scheduled(self._clock, count)
+        table[:, :-1] = list(self.values.values())
         before = self.policy
         compiled = compilations()
         began = time.perf_counter()
-        done = self.parts.program.advance(self.state, self.updates, table, math.inf)
+        done = self.parts.program.advance(self.state, self._clock, table, math.inf)
         self._pace = 0.0 if self.updates == 0 else (time.perf_counter() - began) / len(done.rows)
         self.compilations += compilations() - compiled
         first = self.updates
         self.state = done.state
-        self.updates += len(done.rows)
+        steps = sum(row.gradient_steps for row in done.rows)
+        clock = self.parts.plan.after(self._clock, len(done.rows))
+        self._clock = clock._replace(gradient_steps=clock.gradient_steps + steps)
         size = self.parts.plan.steps_per_update * self.parts.plan.n_envs
         return {
             "updates": self.updates,
@@ -67,6 +71,10 @@ class PlaygroundTrainer:
             "compilations": self.compilations,
             "values": dict(self.values),
         }
+
+    @property
+    def updates(self) -> int:
+        return self._clock.updates
 
     @property
     def policy(self) -> Policy:
