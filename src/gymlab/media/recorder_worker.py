@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import traceback
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+from gymlab.process.parent_watch import ignore_signals
 
 if TYPE_CHECKING:
     from gymlab.runs.paths import RunPaths
@@ -27,9 +28,7 @@ Requests = queue.SimpleQueue["dict[str, Any] | None"]  # None: no more
 def main() -> None:
     """Serve until the parent exits, at low priority (`nice 10`)."""
     left = threading.Event()
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    ignore_signals("SIGINT", "SIGHUP")
     # While the run lives, it decides when to stop.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM) if left.is_set() else None)
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

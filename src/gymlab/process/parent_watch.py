@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import TextIO
 
 
@@ -95,7 +96,15 @@ def exit_in_native_code() -> None:
 
 
 def ignore_signals(*names: str) -> None:
-    """Ignore signals that reach the whole process group, such as Ctrl-C: the parent decides when to stop."""
+    """Ignore signals that reach the whole process group, such as Ctrl-C: the parent decides when to stop.
+
+    By a handler that does nothing: `SIG_IGN` would be inherited by what an env starts, whose `close` could then wait
+    for ever for a simulator that it has sent SIGTERM.
+    """
     for name in names:
         if hasattr(signal, name):  # Windows lacks some
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+            signal.signal(getattr(signal, name), _do_nothing)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    del number, frame

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from gymlab.campaigns.executors.protocol import RunEnd, RunReport, encode_report
 from gymlab.campaigns.run_spec import RunSpec
-from gymlab.process.parent_watch import own_stdout
+from gymlab.process.parent_watch import ignore_signals, own_stdout
 
 if TYPE_CHECKING:
     from gymlab.session.compile_cache import CompileCache
@@ -41,7 +41,7 @@ class _Requests:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us by the parent, and only while we train
+    ignore_signals("SIGINT")  # Ctrl-C reaches us by the parent, and only while we train
     out = own_stdout()
     core = json.loads(sys.stdin.readline())["core"]
     requests = _Requests(queue.Queue())
