@@ -71,6 +71,58 @@ def test_every_toggle_means_the_same_on_both_paths(game: str, given: dict[str, A
     compared(wanted(game, **given), 2000, 1)
 
 
+def test_no_picture_of_the_last_game_leaks_into_the_next() -> None:
+    # No FIRE and no idle frames: the first picture is that of the restored state, which the emulator does not redraw.
+    bare = {"fire_reset": False, "noop_max": 0, "size": (210, 160), "stack": 1}
+    for grayscale in (True, False):
+        env = make_env(wanted(**bare, grayscale=grayscale), render_mode="rgb_array")
+        first, _ = env.reset(seed=1)
+        rendered = env.render()
+        for action in (1, 2, 2, 3, 0, 0, 2, 2):
+            env.step(action)
+        assert (env.render() != rendered).any()
+        again, _ = env.reset(seed=1)
+        assert (again == first).all()
+        assert (env.render() == rendered).all()
+        env.close()
+    limited = wanted(**bare).model_copy(update={"max_episode_steps": 20})
+    assert compared(limited, 90)["ended"] >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["Breakout", "MsPacman", "Freeway", "Pong", "SpaceInvaders"])
+def test_with_sticky_actions_both_paths_play_games_of_one_distribution(game: str) -> None:
+    """Returns, lengths and what moves on the screen over 200 games of up to 120 decisions, the same actions on both."""
+    from scipy.stats import ks_2samp
+
+    settings = wanted(game, repeat_action_probability=0.25, episodic_life=False).model_copy(
+        update={"max_episode_steps": 120}
+    )
+    n = 10
+    found = []
+    for make in (GymnasiumEngine, AleEngine):
+        returns, lengths, moved = [], [], []
+        total, length, change = np.zeros(n), np.zeros(n), np.zeros(n)
+        with make(settings, n, 7) as engine:
+            before = engine.reset().obs[..., -1].astype(int)
+            rng = np.random.default_rng(3)
+            while len(returns) < 200:
+                step = engine.step(rng.integers(engine.spaces.action.n, size=n))
+                now = step.obs[..., -1].astype(int)
+                total += step.reward
+                length += 1
+                change += np.abs(now - before).mean((1, 2))
+                before = now
+                for row in np.flatnonzero(step.fresh):
+                    returns.append(total[row])
+                    lengths.append(length[row])
+                    moved.append(change[row] / length[row])
+                    total[row] = length[row] = change[row] = 0
+        found.append((returns, lengths, moved))
+    for what, ours, native in zip(("return", "length", "movement"), *found, strict=True):
+        assert ks_2samp(ours, native).pvalue > 0.001, (game, what)
+
+
 def test_the_full_action_space_and_a_limit_reach_both_paths() -> None:
     settings = wanted(kwargs={"full_action_space": True}).model_copy(update={"max_episode_steps": 25})
     with AleEngine(settings, 1, 7) as native:

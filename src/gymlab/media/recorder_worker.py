@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import traceback

@@ -26,7 +26,11 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
         return JaxEngine(port, recipe.n_envs, use_action_mask=recipe.env.action_mask), reason
     native = _native_atari(recipe, factory)
     if native is not None:
-        return native(recipe.env, recipe.n_envs, seed, imports=recipe.imports), "it plays Atari pictures natively"
+        engine = native(recipe.env, recipe.n_envs, seed, imports=recipe.imports)
+        reason = "it plays Atari pictures natively"
+        if engine.sticky:
+            reason += "; evaluation's Python path draws sticky actions from another generator"
+        return engine, reason
     if recipe.engine == "envpool":
         return _envpool(recipe, seed, factory)
     kind, why = _vectorization(recipe, factory)

@@ -1,6 +1,8 @@
 """The engine for Atari images over ale-py's vector env: frames are emulated and downscaled in native threads.
 
-It follows `games/atari`: the same episodes from the same seeds, and pictures within one grey level of 255.
+It follows `games/atari`. Without sticky actions both give the same episodes from the same seeds, and pictures within
+one grey level of 255. With them each draws the held frames from a generator of its own: other episodes, equal in
+distribution.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ class AleEngine(NativeEngine):
         (part,) = split_wrappers(settings)[0]
         self.pictures = parse_settings(PictureSettings, "atari", arguments(part, load_wrapper("atari")))
         limit = time_limit(settings)
-        self._env = _native(self.pictures, _game(settings), n_envs, evaluation, threads)
+        game = _game(settings)
+        asked = self.pictures.repeat_action_probability
+        self.sticky: float = game.get("repeat_action_probability", 0.25) if asked is None else asked
+        self._env = _native(self.pictures, game, self.sticky, n_envs, evaluation, threads)
         own = self._env.single_action_space
         assert isinstance(own, spaces.Discrete), "ale-py has no other"
         actions = spaces.Discrete(int(own.n))
@@ -158,19 +163,20 @@ def _observation_space(pictures: PictureSettings) -> spaces.Box:
     return spaces.Box(0, 255, (*pictures.size, channels), np.uint8)
 
 
-def _native(pictures: PictureSettings, game: EnvKwargs, n_envs: int, evaluation: bool, threads: int) -> AtariVectorEnv:
+def _native(
+    pictures: PictureSettings, game: EnvKwargs, sticky: float, n_envs: int, evaluation: bool, threads: int
+) -> AtariVectorEnv:
     from ale_py.vector_env import AtariVectorEnv
 
     own = game.get("frameskip")
     skip = pictures.frameskip or (own if isinstance(own, int) and own > 1 else DEFAULT_FRAMESKIP)
-    sticky = pictures.repeat_action_probability
     return AtariVectorEnv(
         game["game"],
         n_envs,
         num_threads=threads,
         frameskip=skip,
         max_num_frames_per_episode=10**9,
-        repeat_action_probability=game.get("repeat_action_probability", 0.25) if sticky is None else sticky,
+        repeat_action_probability=sticky,
         full_action_space=game.get("full_action_space", False),
         img_height=pictures.size[0],
         img_width=pictures.size[1],

@@ -1,6 +1,7 @@
 """Emulation of an ALE game by decisions: frame skip, sticky actions, no-ops at the start, lives, time limit.
 
-The native vector path (`engines/ale.py`) follows the same rules, so both give the same frames.
+The native vector path (`engines/ale.py`) follows the same rules. Without sticky actions both give the same frames; with
+them, each path draws from a generator of its own, so that its games are equal in distribution only.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class EmulatorSettings(Settings):
     """What one decision and one episode are. Every value, also a default, is in the manifest."""
 
     frameskip: Annotated[Count, Field(ge=1, le=100)] | None = None
-    """AtariDecision for which an action is held; default: the env's own, or 4 where that is 1."""
+    """Frames for which an action is held; default: the env's own, or 4 where that is 1."""
     repeat_action_probability: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Chance of each frame to repeat the last action instead (sticky actions); default: the env's own, 0.25 in v5."""
     noop_max: Annotated[Count, Field(ge=0, le=10_000)] = 30
@@ -100,6 +101,8 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
         self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
         # The emulator state after a reset: restoring it is much faster than a reset.
         self._start: ALEState | None = None
+        self._start_screens: dict[bool, np.ndarray] = {}  # its picture, by whether it is in colour
+        self._drawn = True  # whether the emulator's screen shows its state; restoring a state does not redraw
         self._seed = 0
         self._elapsed = 0
         self._lives = 0
@@ -118,14 +121,16 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
         if self._start is None:
             self.env.reset(seed=self._seed)
             self._start = self.ale.cloneSystemState()
+            self._start_screens = {False: self.ale.getScreenGrayscale(), True: self.ale.getScreenRGB()}
         else:
             self.ale.restoreSystemState(self._start)
+            self._drawn = False
         self._rng = np.random.default_rng(self._seed)
         self._last = self.actions[0]
         if self._fires and self._fire is not None:
-            self.ale.act(self._fire)
+            self._act(self._fire)
         for _ in range(noop_count(self._seed, self.settings.noop_max) - self._fires):
-            self.ale.act(self.actions[0])
+            self._act(self.actions[0])
             if self.ale.game_over(with_truncation=False):
                 self.ale.reset_game()
         self._elapsed = 0
@@ -140,7 +145,7 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
         for frame in range(self.frameskip):
             if draws is None or draws[frame] >= self.sticky:
                 self._last = action
-            reward += self.ale.act(self._last)
+            reward += self._act(self._last)
             over = self.ale.game_over(with_truncation=False)
             if over:
                 break
@@ -150,6 +155,24 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
         lost = 0 < lives < self._lives
         self._lives = lives
         return AtariDecision(reward, over, not over and self._elapsed == self._limit, lost)
+
+    def render(self) -> Any:
+        """The screen in colour, where the env was made to render."""
+        return super().render() if self._drawn or self.render_mode != "rgb_array" else self._start_screens[True].copy()
+
+    def read_screen(self, out: np.ndarray, *, colour: bool) -> None:
+        """Copy the screen into an array of (rows, columns) or (rows, columns, 3) bytes."""
+        if not self._drawn:
+            np.copyto(out, self._start_screens[colour])
+        elif colour:
+            self.ale.getScreenRGB(out)
+        else:
+            self.ale.getScreenGrayscale(out)
+
+    def _act(self, action: Action) -> float:
+        self._drawn = True
+        reward: float = self.ale.act(action)
+        return reward
 
     def frame_done(self, frame: int) -> None:
         """Called after each frame that did not end the game."""

@@ -66,7 +66,7 @@ class AtariPictures(AtariWrapper):
         del options
         info = self.begin(seed)
         self._stack = np.zeros_like(self._stack)
-        self._screen(self._raw[0])
+        self.read_screen(self._raw[0], colour=self._channels == 3)
         self._raw[1] = 0
         self._show()
         return self._stack, info
@@ -79,10 +79,7 @@ class AtariPictures(AtariWrapper):
     def frame_done(self, frame: int) -> None:
         left = self.frameskip - 1 - frame
         if left < 2:
-            self._screen(self._raw[left])
-
-    def _screen(self, out: np.ndarray) -> None:
-        (self.ale.getScreenGrayscale if self._channels == 1 else self.ale.getScreenRGB)(out)
+            self.read_screen(self._raw[left], colour=self._channels == 3)
 
     def _show(self) -> None:
         """Append the newest image to the stack; earlier observations do not change."""
