@@ -74,8 +74,8 @@ def test_every_toggle_means_the_same_on_both_paths(game: str, given: dict[str, A
 def test_no_picture_of_the_last_game_leaks_into_the_next() -> None:
     # No FIRE and no idle frames: the first picture is that of the restored state, which the emulator does not redraw.
     bare = {"fire_reset": False, "noop_max": 0, "size": (210, 160), "stack": 1}
-    for grayscale in (True, False):
-        env = make_env(wanted(**bare, grayscale=grayscale), render_mode="rgb_array")
+    for sticky, grayscale in ((0.0, True), (0.25, True), (0.25, False)):
+        env = make_env(wanted(**bare, repeat_action_probability=sticky, grayscale=grayscale), render_mode="rgb_array")
         first, _ = env.reset(seed=1)
         rendered = env.render()
         for action in (1, 2, 2, 3, 0, 0, 2, 2):
@@ -85,8 +85,9 @@ def test_no_picture_of_the_last_game_leaks_into_the_next() -> None:
         assert (again == first).all()
         assert (env.render() == rendered).all()
         env.close()
-    limited = wanted(**bare).model_copy(update={"max_episode_steps": 20})
-    assert compared(limited, 90)["ended"] >= 8
+    for game in ("Breakout", "Qbert"):
+        limited = wanted(game, **bare).model_copy(update={"max_episode_steps": 20})
+        assert compared(limited, 50)["ended"] >= 4
 
 
 @pytest.mark.slow

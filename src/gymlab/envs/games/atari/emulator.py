@@ -99,9 +99,10 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
         # The time limit inside counts calls of a step that is never called.
         limited = env.has_wrapper_attr("_max_episode_steps")
         self._limit = int(env.get_wrapper_attr("_max_episode_steps")) if limited else 0
-        # The emulator state after a reset: restoring it is much faster than a reset.
+        # The emulator state after a reset: restoring it takes no time, a reset with a seed loads the game anew (65 ms).
         self._start: ALEState | None = None
         self._start_screens: dict[bool, np.ndarray] = {}  # its picture, by whether it is in colour
+        self._reloads = False  # whether every episode loads the game anew, as the native path does
         self._drawn = True  # whether the emulator's screen shows its state; restoring a state does not redraw
         self._seed = 0
         self._elapsed = 0
@@ -118,7 +119,7 @@ class AtariWrapper(EnvWrapper, RecordConstructorArgs):
     def begin(self, seed: int | None) -> Info:
         """Start the episode of a seed; without one, the episode after the last."""
         self._seed = int(self._rng.integers(2**31)) if seed is None else seed
-        if self._start is None:
+        if self._start is None or self._reloads:
             self.env.reset(seed=self._seed)
             self._start = self.ale.cloneSystemState()
             self._start_screens = {False: self.ale.getScreenGrayscale(), True: self.ale.getScreenRGB()}

@@ -48,6 +48,8 @@ class AtariPictures(AtariWrapper):
     def __init__(self, env: Env, **options: Json) -> None:
         settings = parse_settings(self.Settings, "atari", options)
         super().__init__(env, settings)
+        # The consoles' timers differ by seed, which a few games show (Q*bert's colours).
+        self._reloads = not self.sticky
         self._channels = 1 if settings.grayscale else 3
         shape = (*settings.size, settings.stack * self._channels)
         self.observation_space = spaces.Box(0, 255, shape, np.uint8)
