@@ -12,8 +12,8 @@ from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.networks.actor_critic import ACTIVATIONS, ActorCritic
 from gymlab.networks.distributions import to_env_action
 from gymlab.networks.encoders import encode, feature_count
+from gymlab.networks.flat_network import FlatNetwork
 from gymlab.networks.init import orthogonal
-from gymlab.networks.module import FlatNetwork
 from gymlab.networks.settings import Activation, PolicySettings
 
 S = gym.spaces

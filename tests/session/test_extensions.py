@@ -72,17 +72,24 @@ import jax.numpy as jnp
 
 
 class Waves(eqx.Module):
-    """Sines of random projections of a flat observation."""
+    """Sines of a normalised observation's random projections, through an MLP."""
 
+    norm: eqx.nn.LayerNorm
     weight: jax.Array
+    mlp: eqx.nn.MLP  # its activation function is a leaf, but no parameter
     size: int = eqx.field(static=True)
 
     def __init__(self, key, space):
         self.size = 6
+        self.norm = eqx.nn.LayerNorm(space.shape)
         self.weight = jax.random.normal(key, (*space.shape, self.size))
+        self.mlp = eqx.nn.MLP(self.size, self.size, width_size=5, depth=1, key=key)
 
     def __call__(self, obs):
-        return jnp.sin(obs @ self.weight)
+        def one(obs):
+            return self.mlp(jnp.sin(self.norm(obs) @ self.weight))
+
+        return jnp.vectorize(one, signature="(n)->(m)")(obs)
 '''
 
 RECIPE = """
@@ -136,5 +143,19 @@ def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
     assert rows["env/count"][-1] == 2 * rows["updates"][-1] == 32
     assert (rows["opt/pull"] > 0)[:8].all()
     names = load_checkpoint(RunPaths(cli.folder / "runs/one"), "last").policy
-    assert names["weights/policy_trunk.encoder.weight"].shape == (4, 6)
+    encoder = {
+        name.removeprefix("weights/policy_trunk.encoder."): array.shape
+        for name, array in names.items()
+        if name.startswith("weights/policy_trunk.encoder.")
+    }
+    assert encoder == {
+        "norm.weight": (4,),
+        "norm.bias": (4,),
+        "weight": (4, 6),
+        "mlp.layers.0.weight": (5, 6),
+        "mlp.layers.0.bias": (5,),
+        "mlp.layers.1.weight": (6, 5),
+        "mlp.layers.1.bias": (6,),
+    }
+    assert names["weights/policy_trunk.encoder.norm.bias"].any()  # zeros at first: it was trained
     assert rows["hp/pull"][0] > rows["hp/pull"][4] > 0

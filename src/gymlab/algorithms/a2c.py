@@ -14,7 +14,7 @@ from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
 from gymlab.experience.advantages import Batch, gae_batch, normalize
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 
 
 class A2CSettings(AlgorithmSettings):

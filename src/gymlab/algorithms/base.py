@@ -10,7 +10,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
 from gymlab.networks.actor_critic import ActorCritic
 from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
-from gymlab.networks.module import FlatNetwork, Params
+from gymlab.networks.flat_network import FlatNetwork, Params
 from gymlab.networks.settings import PolicySettings
 
 Metrics = dict[str, Array]  # scalars, by catalogue name

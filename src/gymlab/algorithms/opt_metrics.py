@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from gymlab.algorithms.optimizers import clip_scale
 from gymlab.core.types import Array, Tree
 from gymlab.networks.actor_critic import ActorCritic
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 
 
 def approx_kl(log_ratio: Array) -> Array:

@@ -1,81 +1,55 @@
-"""Optimizers: Adam (Kingma & Ba, 2015), RMSprop (Hinton, 2012) and SGD, and the gradient step with norm clipping."""
+"""Optimizers: Optax's gradient transformations, and the gradient step with norm clipping.
+
+A transformation gives the direction of a step; its length, the learning rate, is a number of each update, so that a
+schedule compiles nothing anew.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Tree
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 
-_FIRST = 0.9  # decays: Adam's two, RMSprop's
-_SECOND = 0.999
-_SQUARES = 0.99
-_MOST = jnp.iinfo(jnp.int32).max
+if TYPE_CHECKING:
+    from optax import GradientTransformation
 
 
-class Adam(NamedTuple):
-    count: Array
-    mu: Tree
-    nu: Tree
+def _adam(eps: float) -> GradientTransformation:
+    import optax
 
-    @classmethod
-    def init(cls, params: Tree) -> Adam:
-        return cls(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params))
-
-    def update(self, grads: Tree, eps: float) -> tuple[Tree, Adam]:
-        """The directions to go, and the new moments."""
-        mu = jax.tree.map(lambda g, m: (1 - _FIRST) * g + _FIRST * m, grads, self.mu)
-        nu = _squares(grads, self.nu, _SECOND)
-        count = jnp.where(self.count < _MOST, self.count + 1, _MOST)
-        first = 1 - _FIRST**count  # what moments that began at zero lack
-        second = 1 - _SECOND**count
-        return jax.tree.map(lambda m, v: (m / first) / (jnp.sqrt(v / second) + eps), mu, nu), Adam(count, mu, nu)
+    return optax.scale_by_adam(eps=eps)
 
 
-class RmsProp(NamedTuple):
-    nu: Tree
+def _rmsprop(eps: float) -> GradientTransformation:
+    import optax
 
-    @classmethod
-    def init(cls, params: Tree) -> RmsProp:
-        return cls(jax.tree.map(jnp.zeros_like, params))
-
-    def update(self, grads: Tree, eps: float) -> tuple[Tree, RmsProp]:
-        nu = _squares(grads, self.nu, _SQUARES)
-        return jax.tree.map(lambda v, g: (1 / (jnp.sqrt(v) + eps)) * g, nu, grads), RmsProp(nu)
+    return optax.scale_by_rms(decay=0.99, eps=eps, eps_in_sqrt=False)
 
 
-class Sgd(NamedTuple):
-    """The gradient itself."""
+def _sgd(eps: float) -> GradientTransformation:
+    import optax
 
-    @classmethod
-    def init(cls, params: Tree) -> Sgd:
-        del params
-        return cls()
-
-    def update(self, grads: Tree, eps: float) -> tuple[Tree, Sgd]:
-        del eps
-        return grads, self
+    del eps
+    return optax.identity()
 
 
-GradientMoments = Adam | RmsProp | Sgd
-OPTIMIZERS: dict[str, type[Adam] | type[RmsProp] | type[Sgd]] = {"adam": Adam, "rmsprop": RmsProp, "sgd": Sgd}
-
-
-def _squares(grads: Tree, before: Tree, decay: float) -> Tree:
-    return jax.tree.map(lambda g, v: (1 - decay) * (g**2) + decay * v, grads, before)
+# Optax is imported where it is first needed: commands that only read settings do without.
+OPTIMIZERS: dict[str, Callable[[float], GradientTransformation]] = {"adam": _adam, "rmsprop": _rmsprop, "sgd": _sgd}
 
 
 class OptimizerState(NamedTuple):
-    moments: GradientMoments
+    moments: Tree  # Optax's
     learning_rate: Array  # of the last update, to notice a change
 
 
 def init_optimizer(settings: AlgorithmSettings, params: Params) -> OptimizerState:
-    return OptimizerState(OPTIMIZERS[settings.optimizer].init(params), jnp.full((), -1.0, jnp.float32))
+    return OptimizerState(_transformation(settings).init(params), jnp.full((), -1.0, jnp.float32))
 
 
 def start_update(
@@ -86,7 +60,7 @@ def start_update(
     if settings.on_lr_change == "keep":
         return OptimizerState(state.moments, rate)
     changed = (rate != state.learning_rate) & (state.learning_rate >= 0)
-    blank = OPTIMIZERS[settings.optimizer].init(params)
+    blank = _transformation(settings).init(params)
     return OptimizerState(jax.tree.map(lambda new, old: jnp.where(changed, new, old), blank, state.moments), rate)
 
 
@@ -97,7 +71,7 @@ def apply_gradients(
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
     scale = clip_scale(norm, max_grad_norm)
     grads = jax.tree.map(lambda g: g * scale, grads)
-    directions, moments = state.moments.update(grads, settings.optimizer_eps)
+    directions, moments = _transformation(settings).update(grads, state.moments, params)
     params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
     return params, OptimizerState(moments, state.learning_rate), norm
 
@@ -105,3 +79,7 @@ def apply_gradients(
 def clip_scale(norm: Array, limit: Array) -> Array:
     """What a gradient of this norm is multiplied by."""
     return jnp.minimum(1.0, limit / (norm + 1e-6))
+
+
+def _transformation(settings: AlgorithmSettings) -> GradientTransformation:
+    return OPTIMIZERS[settings.optimizer](settings.optimizer_eps)

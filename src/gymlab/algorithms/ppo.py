@@ -19,7 +19,7 @@ from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
 from gymlab.experience.advantages import Batch, gae_batch, normalize
 from gymlab.experience.minibatches import shuffled, take
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 
 
 class PPOSettings(AlgorithmSettings):

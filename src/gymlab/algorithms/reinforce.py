@@ -17,7 +17,7 @@ from gymlab.core.types import Array, Rollout, Tree
 from gymlab.experience.advantages import fold, monte_carlo, normalize
 from gymlab.experience.space_arrays import zero_action, zero_obs
 from gymlab.networks.actor_critic import ActorCritic
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 
 
 class ReinforceSettings(AlgorithmSettings):

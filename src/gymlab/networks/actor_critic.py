@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces as gym_spaces
@@ -16,7 +17,6 @@ from gymlab.networks import gsde
 from gymlab.networks.distributions import Distribution, Gaussian, action_distribution, output_count
 from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
 from gymlab.networks.init import WeightSpec, orthogonal, orthogonal_layers
-from gymlab.networks.module import Module, static
 from gymlab.networks.settings import PolicySettings
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-class Linear(Module):
+class Linear(eqx.Module):
     weight: Array
     bias: Array
 
@@ -51,13 +51,13 @@ def _linears(specs: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
     return [Linear(uniform(layer.key, layer.shape, jnp.float32)) for layer in others] + [Linear(orthogonal(*last))]
 
 
-class Trunk(Module):
+class Trunk(eqx.Module):
     """An encoder and hidden layers."""
 
     encoder: Any
     layers: tuple[Linear, ...]
-    size: int = static()
-    activation: str = static()
+    size: int = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
 
     def __init__(self, encoder: Any, layers: list[Linear], activation: str) -> None:
         self.encoder = encoder
@@ -91,7 +91,7 @@ class NetworkTrace(NamedTuple):
     layers: dict[str, Array]  # (..., units) by trunk and place: `policy_trunk.0`
 
 
-class ActorCritic(Module):
+class ActorCritic(eqx.Module):
     """Two trunks (or one, shared), a policy head and a value head."""
 
     policy_trunk: Trunk
@@ -99,8 +99,8 @@ class ActorCritic(Module):
     policy_head: Linear
     value_head: Linear
     log_std: Array | None
-    spaces: Spaces = static()
-    settings: PolicySettings = static()
+    spaces: Spaces = eqx.field(static=True)
+    settings: PolicySettings = eqx.field(static=True)
 
     def __init__(
         self, key: Array, spaces: Spaces, settings: PolicySettings, encoder: MakeEncoder = FlattenEncoder

@@ -6,13 +6,13 @@ import math
 from functools import reduce
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from gymlab.core.types import Array
 from gymlab.networks.init import orthogonal
-from gymlab.networks.module import Module, static
 
 
 def on_cpu() -> bool:
@@ -21,13 +21,13 @@ def on_cpu() -> bool:
     return (getattr(device, "platform", None) or jax.default_backend()) == "cpu"
 
 
-class Conv(Module):
+class Conv(eqx.Module):
     """Square kernel over (n, rows, columns, channels), orthogonal weights with gain sqrt 2."""
 
     weight: Array  # (kernel, kernel, in, out)
     bias: Array  # (out,)
-    stride: int = static()
-    pad: int = static()
+    stride: int = eqx.field(static=True)
+    pad: int = eqx.field(static=True)
 
     def __init__(self, key: Array, channels: tuple[int, int], kernel: int, stride: int = 1, pad: int = 0) -> None:
         shape = (kernel, kernel, *channels)

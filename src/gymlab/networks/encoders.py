@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,6 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 from gymlab.networks.convolution import Conv, max_pool, on_cpu, out_size
 from gymlab.networks.init import orthogonal
-from gymlab.networks.module import Module, static
 
 
 def feature_count(space: Any) -> int:
@@ -61,11 +61,11 @@ def encode(space: Any, obs: Tree) -> Array:
     return flat.astype(jnp.float32) / 255.0 if space.dtype == np.uint8 else flat.astype(jnp.float32)
 
 
-class FlattenEncoder(Module):
+class FlattenEncoder(eqx.Module):
     """The default encoder. One of a user's own has the same shape: `Encoder(key, space)`, `size`, and a call."""
 
-    size: int = static()
-    space: Any = static()
+    size: int = eqx.field(static=True)
+    space: Any = eqx.field(static=True)
 
     def __init__(self, key: Array, space: Any) -> None:
         del key
@@ -111,7 +111,7 @@ def image_shape(space: Any) -> ImageShape | None:
     return ImageShape(rows, columns, channels, last > first) if min(rows, columns) >= _SMALLEST else None
 
 
-class _Dense(Module):
+class _Dense(eqx.Module):
     weight: Array
     bias: Array
 
@@ -123,12 +123,12 @@ class _Dense(Module):
         return jax.nn.relu(x.reshape(len(x), -1) @ self.weight + self.bias)
 
 
-class _Pictures(Module):
+class _Pictures(eqx.Module):
     """Shared by all: what goes in, micro-batches, and the layers shown one by one."""
 
-    size: int = static()
-    shape: ImageShape = static()
-    bytes_in: bool = static()
+    size: int = eqx.field(static=True)
+    shape: ImageShape = eqx.field(static=True)
+    bytes_in: bool = eqx.field(static=True)
 
     def layers(self) -> list[Layer]:
         """Name and function of each layer: convolutions, then one that is dense."""
@@ -244,12 +244,12 @@ class ImpalaCNN(_Pictures):
         return [*((f"stage{i}", _stage(convs)) for i, convs in enumerate(self.stages)), ("dense", self.dense)]
 
 
-class CompositeEncoder(Module):
+class CompositeEncoder(eqx.Module):
     """Pictures inside a Dict or Tuple, each through a network of its own, beside the rest as numbers."""
 
     parts: dict[str, Any]
-    names: tuple[Any, ...] = static()  # keys of a Dict, places in a Tuple
-    size: int = static()
+    names: tuple[Any, ...] = eqx.field(static=True)  # keys of a Dict, places in a Tuple
+    size: int = eqx.field(static=True)
 
     def __init__(self, key: Array, space: Any, make: MakeEncoder) -> None:
         self.names = tuple(space.spaces) if isinstance(space, spaces.Dict) else tuple(range(len(space.spaces)))

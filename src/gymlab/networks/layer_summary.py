@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from gymlab.core.types import Array, Masked, Tree
-from gymlab.networks.module import FlatNetwork, Params
+from gymlab.networks.flat_network import FlatNetwork, Params
 
 
 class LayerSummary(NamedTuple):

@@ -29,6 +29,7 @@ _PACKAGES = (
     "jax",
     "jaxlib",
     "equinox",
+    "optax",
     "gymnasium",
     "box2d",
     "mujoco",

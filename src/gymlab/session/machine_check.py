@@ -42,7 +42,7 @@ EXTRAS = {
     "llm": ("httpx",),
     "cuda": ("jax_cuda13_plugin", "jax_cuda12_plugin"),
 }
-CORE = ("jax", "equinox", "gymnasium", "numpy", "pydantic", "ruamel.yaml", "typer", "rich", "safetensors")
+CORE = ("jax", "equinox", "optax", "gymnasium", "numpy", "pydantic", "ruamel.yaml", "typer", "rich", "safetensors")
 _VARIABLES = (
     "GYMLAB_RUNS",
     "GYMLAB_CACHE",

@@ -25,7 +25,7 @@ from gymlab.networks.distributions import (
     MultiCategorical,
     to_env_action,
 )
-from gymlab.networks.module import Params
+from gymlab.networks.flat_network import Params
 from gymlab.training.episodes import WINDOW, Episodes
 from gymlab.training.update_histograms import (
     BINS,
