@@ -33,7 +33,7 @@ def compare(
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Scoring episodes of each way of acting.")] = 100,
     jobs: Jobs = 1,
     dry: Dry = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Compare two recipes, changes of one, groups or runs: train what is missing, then score and time both alike.
 
@@ -64,7 +64,7 @@ def compare(
         for part in side_jobs
     ]
     found = comparison.compare(sides[0], sides[1], threshold=threshold, judged=judged)
-    if as_json:
+    if json:
         print_json(comparison.comparison_json(found))
         return
     typer.echo("\n".join(comparison.format_comparison(found)))

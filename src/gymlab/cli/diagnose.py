@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.options import Json, print_json
+from gymlab.cli.options import Json, RunArgument, print_json
 
 if TYPE_CHECKING:
     from gymlab.diagnosis.examine import Diagnosis
 
 
 def diagnose(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path or @last.")] = "@last",
+    run: RunArgument = "@last",
     replay: Annotated[bool, typer.Option("--replay", help="Make the bad update again, twice, and compare.")] = False,
     bundle: Annotated[bool, typer.Option("--bundle", help="Write all that is known to RUN/diagnosis.md.")] = False,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="The same, to this file.")] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Write the first advice to ./recipes/advice/.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Show what is wrong with a run: findings by weight, each with its evidence and what to change.
 
@@ -34,7 +34,7 @@ def diagnose(
     facts = {**_facts(found), **experiment.as_json(found), "replay": _replay(found) if replay else None}
     written = _bundle(found, output) if bundle or output is not None else None
     facts |= {"bundle": None if written is None else str(written), "applied": _apply(found) if apply else None}
-    if as_json:
+    if json:
         print_json(facts)
         return
     from gymlab.diagnosis.page import diagnosis_lines

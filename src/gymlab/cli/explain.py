@@ -18,7 +18,7 @@ SOURCES = ("gymlab.metrics.explain", "gymlab.alerts.explain", "gymlab.recipes.ke
 
 def explain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A metric or a setting, e.g. opt/approx_kl.")],
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Say what a metric or a setting is, its bounds, what is healthy and what changes it.
 
@@ -26,7 +26,7 @@ def explain(
     """
 
     found = find_explanations(name)
-    if as_json:
+    if json:
         print_json([explanation._asdict() for explanation in found])
     else:
         typer.echo("\n\n".join(explanation.text() for explanation in found))

@@ -14,7 +14,7 @@ def next_steps(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write it here; default: print it.")
     ] = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Print a prompt with what was reached, the gaps against published scores and what went wrong.
 
@@ -31,7 +31,7 @@ def next_steps(
             files.write_text(output, text)
         except OSError as error:
             raise UserError(f"cannot write '{output}': {error.strerror}") from error
-    if as_json:
+    if json:
         typer.echo(files.strict_json({"path": None if output is None else str(output), "text": text}))
     else:
         typer.echo(text if output is None else f"prompt of {len(text)} letters: {output}", nl=output is not None)

@@ -15,9 +15,8 @@ TIMED_OUT = 124  # exit code, the same as that of timeout(1)
 
 RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="ENV[:VARIANT]")]
 OverridesArgument = Annotated[list[str] | None, typer.Argument(metavar="[key=value ...]", help="Overrides.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last or @best:ENV.")]
-OptionalRunArgument = Annotated[
-    str, typer.Argument(metavar="[RUN]", help="Id, unique beginning, path, @last or @best:ENV.")
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last, @best or @best:ENV.")
 ]
 
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="key=value", help="An override.")]

@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Trained policies that come with gy
 
 
 @app.command("list")
-def list_policies(as_json: Json = False) -> None:
+def list_policies(json: Json = False) -> None:
     """List the trained policies: scores on 100 fresh episodes, and what they were trained by.
 
     Example: gymlab pretrained list
@@ -22,7 +22,7 @@ def list_policies(as_json: Json = False) -> None:
     from gymlab.reports.sections import columns, printable
 
     every = pretrained_policies()
-    if as_json:
+    if json:
         print_json([item.about for item in every])
         return
     rows = [("recipe", "greedy", "sampled", "exact", "env steps", "bytes")]
@@ -42,7 +42,7 @@ _MODES = ("greedy", "sampled")
 def make(
     run: RunArgument,
     into: Annotated[Path, typer.Option("--into", help="The folder it is put in.")] = Path("pretrained"),
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Pack a run's best policy with its recipe and its scores; it is scored first where that was not done yet.
 
@@ -64,7 +64,7 @@ def make(
     if record is None:
         raise RunError(f"{paths.run_id} could not be scored: gymlab eval {paths.run_id}")
     item = pack(paths, record, into)
-    if as_json:
+    if json:
         print_json({**item.about, "folder": str(item.path)})
         return
     typer.echo(f"{item.name}: {item.about['bytes']} bytes in {item.path}")

@@ -38,19 +38,19 @@ _SHOWN = 20
 
 
 @app.callback(invoke_without_command=True)
-def queue(context: typer.Context, as_json: Json = False) -> None:
+def queue(context: typer.Context, json: Json = False) -> None:
     """List, wait for, cancel and limit what waits in the queue.
 
     Example: gymlab queue
     """
     if context.invoked_subcommand is None:
-        list_jobs(every=False, as_json=as_json)
+        list_jobs(every=False, json=json)
 
 
 @app.command("list")
 def list_jobs(
     every: Annotated[bool, typer.Option("--all", help="Also all that has ended; default: the last 20.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """List the jobs in the order they were put in.
 
@@ -64,7 +64,7 @@ def list_jobs(
     ended = [job for job in contents.jobs if not job.open]
     hidden = set() if every else {job.id for job in ended[: max(0, len(ended) - _SHOWN)]}
     jobs = [job for job in contents.jobs if job.id not in hidden]
-    if as_json:
+    if json:
         limits = {"jobs": contents.limits.jobs, "steps": contents.limits.steps}
         known = [job_facts(store.root, job) for job in jobs]
         print_json({"jobs": known, "limits": limits, "runner": None if runner is None else runner.pid})
@@ -85,7 +85,7 @@ def wait(
         list[str] | None, typer.Argument(metavar="[JOB ...]", help="Numbers or runs; default: all.")
     ] = None,
     timeout: Timeout = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Wait until jobs have ended, and sum up. Exit code 1 where one failed, 124 not in time.
 
@@ -103,7 +103,7 @@ def wait(
         time.sleep(_POLL_SECONDS)
         late = deadline is not None and time.monotonic() > deadline
     found = _jobs_by_id(store, waited)
-    if as_json:
+    if json:
         print_json({"jobs": [job_facts(store.root, job) for job in found]})
     else:
         typer.echo("\n".join(summarize_jobs(store.root, found)))
@@ -117,7 +117,7 @@ def wait(
 def cancel(
     jobs: Annotated[list[str] | None, typer.Argument(metavar="[JOB ...]", help="Numbers or runs.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Everything that waits or runs.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Take jobs out of the queue; one that runs is asked to stop, a training with a checkpoint.
 
@@ -130,7 +130,7 @@ def cancel(
         raise UserError("which jobs? Name them, or --all")
     chosen = [job for job in store.jobs() if job.open] if every else [store.find(name) for name in jobs or ()]
     done = [store.cancel(job.id) for job in chosen]
-    if as_json:
+    if json:
         print_json({"jobs": [job_facts(store.root, job) for job in done]})
         return
     for job in done:
@@ -146,7 +146,7 @@ def limits(
     steps: Annotated[
         str | None, typer.Option("--steps", metavar="N", help="Env steps of all running jobs, e.g. 5M; 0: no limit.")
     ] = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Show or set what may run at once; what does not fit waits. Default: as many jobs as there are cores.
 
@@ -158,7 +158,7 @@ def limits(
     store = _queue()
     changed = jobs is not None or steps is not None
     now = store.limit(jobs, most_steps) if changed else store.read().limits
-    if as_json:
+    if json:
         print_json({"jobs": now.jobs, "steps": now.steps})
     else:
         typer.echo(

@@ -14,7 +14,7 @@ _OWN_RUNS = 3
 def refs(
     env: Annotated[str, typer.Argument(metavar="ENV", help="A Gymnasium id, e.g. CartPole-v1.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only published scores of this one.")] = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Print what is known to be reachable on an env, with sources, beside your own best runs.
 
@@ -39,7 +39,7 @@ def refs(
     optimum = known.optima.get(env)
     chance = known.random.get(env)
     own = _own_runs(env, runs_folder())
-    if as_json:
+    if json:
         print_json(
             {
                 "env": env,

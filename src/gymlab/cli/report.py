@@ -12,7 +12,7 @@ from gymlab.cli.options import Json, RunArgument
 def report(
     run: RunArgument = "@last",
     write: Annotated[bool, typer.Option("--write", help="Also replace report.md and report.json in the run.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Print the report of a run: result, score, curves, settings, time and how to make it again.
 
@@ -31,4 +31,4 @@ def report(
     made = build_report(facts, default_settings(settings, of_algorithm=True), known_bounds(facts))
     if write:
         write_report(paths, made)
-    typer.echo(strict_json(made.data) if as_json else made.markdown, nl=as_json)
+    typer.echo(strict_json(made.data) if json else made.markdown, nl=json)

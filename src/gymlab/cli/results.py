@@ -29,7 +29,7 @@ def run(
     seeds: Annotated[str | None, typer.Option("--seeds", help="Only these of the plan's: 2 or 0..1.")] = None,
     jobs: Jobs = 1,
     dry: Dry = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Train and score what has no result yet, or a stale one; interrupted runs are resumed, finished ones are kept.
 
@@ -60,7 +60,7 @@ def run(
     if everything and not dry:
         done = run_jobs(everything, jobs, runs_folder(), f"`gymlab results run --folder {folder}`", keep)
     results = [read_result(folder, row) for row in _rows(folder, recipes, None)]
-    if as_json:
+    if json:
         print_json([result_json(result) for result in results])
     else:
         _print(results)
@@ -74,7 +74,7 @@ def show(
     recipes: Rows = None,
     folder: Folder = Path("results"),
     write: Annotated[bool, typer.Option("--write", help="Also write docs/results.md and its pictures.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Print the table: scores with intervals, marks, steps to threshold, and what is missing or stale.
 
@@ -89,7 +89,7 @@ def show(
         every = [read_result(folder, row) for row in read_plan(folder / FILE)]
         for path in write_page(every, Path()):
             typer.echo(f"wrote {path}", err=True)
-    if as_json:
+    if json:
         print_json([result_json(result) for result in results])
         return
     _print(results)

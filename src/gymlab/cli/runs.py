@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gymlab.cli.options import Json, print_json
+from gymlab.cli.options import Json, RunArgument, print_json
 
 if TYPE_CHECKING:
     from gymlab.reports.run_facts import Facts
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, show, compare, plot, export, tag and remove runs.")
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, unique beginning, path, @last, @best or @best:ENV.")]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN ...", help="Runs, each as in `runs show`.")]
 Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates, gradient_steps or seconds.")]
 Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over this share of the axis, e.g. 0.05.")]
@@ -28,17 +27,17 @@ _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed
 
 
 @app.callback(invoke_without_command=True)
-def runs(context: typer.Context, last: Last = None, as_json: Json = False) -> None:
+def runs(context: typer.Context, last: Last = None, json: Json = False) -> None:
     """List, show, compare, plot, export, tag and remove runs.
 
     Example: gymlab runs --last 5 --json
     """
     if context.invoked_subcommand is None:
-        list_runs(last, as_json)
+        list_runs(last, json)
 
 
 @app.command("list")
-def list_runs(last: Last = None, as_json: Json = False) -> None:
+def list_runs(last: Last = None, json: Json = False) -> None:
     """List runs, newest first.
 
     Example: gymlab runs list --last 5
@@ -51,7 +50,7 @@ def list_runs(last: Last = None, as_json: Json = False) -> None:
     entries = registry.runs()[:last]
     for note in registry.notes:
         typer.echo(f"note: {note}", err=True)
-    if as_json:
+    if json:
         print_json(entries)
     elif entries:
         _print_table(entries)
@@ -61,9 +60,9 @@ def list_runs(last: Last = None, as_json: Json = False) -> None:
 
 @app.command()
 def show(
-    run: Run,
+    run: RunArgument,
     every: Annotated[bool, typer.Option("--all", help="Every metric of the last row.")] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Show a run: result, settings, newest metrics, curves, checkpoints and what to do next.
 
@@ -74,7 +73,7 @@ def show(
     from gymlab.runs.registry import summarize
 
     (facts,) = _read([run])
-    if as_json:
+    if json:
         known = {"run": summarize(facts.paths), "folder": str(facts.paths.root), "status": facts.status}
         known |= {"manifest": facts.manifest, "checkpoints": facts.checkpoints, "metrics": facts.measured.last}
         print_json({**known, **page_data(facts)})
@@ -89,7 +88,7 @@ def compare(
     axis: Axis = "vec_steps",
     metric: Annotated[str | None, typer.Option("--metric", help="What to plot; default: the return.")] = None,
     smooth: Smooth = 0.0,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Compare runs: scores, what was set differently, and one metric overlaid.
 
@@ -99,7 +98,7 @@ def compare(
 
     name = metric or "roll/return_mean"
     facts = _read(runs, [name], axis)
-    if as_json:
+    if json:
         print_json({"axis": axis, **comparison.data(facts, name)})
     else:
         typer.echo("\n".join(comparison.page(facts, name, smooth)))
@@ -113,7 +112,7 @@ def plot(
     smooth: Smooth = 0.0,
     text: Annotated[bool, typer.Option("--text", help="As text (the default).")] = False,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture to this file.")] = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Plot metrics of one or several runs, as text or as a picture.
 
@@ -126,7 +125,7 @@ def plot(
     if png is not None:
         _write_picture(facts, metric, png, smooth)
     names = metric or ([] if len(facts) == 1 else ["roll/return_mean"])
-    if as_json:
+    if json:
         shown = names or list(facts[0].measured.curves)
         curves = {f.run_id: {name: sections.curve_data(comparison.curve_of(f, name)) for name in shown} for f in facts}
         print_json({"axis": axis, "curves": curves, "png": None if png is None else str(png)})
@@ -137,7 +136,7 @@ def plot(
 
 
 @app.command()
-def export(run: Run, csv: Annotated[Path, typer.Option("--csv", help="File to write.")]) -> None:
+def export(run: RunArgument, csv: Annotated[Path, typer.Option("--csv", help="File to write.")]) -> None:
     """Export a run's metrics, one row per update, every number exact.
 
     Example: gymlab runs export @last --csv metrics.csv
@@ -155,7 +154,7 @@ def export(run: Run, csv: Annotated[Path, typer.Option("--csv", help="File to wr
 
 @app.command()
 def tag(
-    run: Run,
+    run: RunArgument,
     tag: Annotated[str, typer.Argument(metavar="TAG", help="Letters, digits, '.', '_', '-'.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take the tag away.")] = False,
 ) -> None:
@@ -176,7 +175,7 @@ def tag(
 
 
 @app.command()
-def rm(run: Run) -> None:
+def rm(run: RunArgument) -> None:
     """Remove a run of the runs folder, for good. One that is running is refused.
 
     Example: gymlab runs rm cartpole-v1-ppo-20261115

@@ -39,7 +39,7 @@ def tasks(
         return
     jobs = queue.enqueue(runs_folder(), requests, json=json and not wait)
     if wait:
-        queue.wait([job.id for job in jobs], timeout=None, as_json=json)
+        queue.wait([job.id for job in jobs], timeout=None, json=json)
 
 
 def _requests(task: TrainTask | CommandTask | AgentTask) -> list[JobRequest]:

@@ -19,7 +19,7 @@ def trace(
     seed: Annotated[int, typer.Option(help="Seed of the envs and the weights.", min=0)] = 0,
     sets: Sets = None,
     imports: Imports = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Print every layer's output shape, mean, std and weights for real observations, before any training.
 
@@ -29,7 +29,7 @@ def trace(
 
     resolved = resolve(recipe, overrides or (), sets=sets or (), imports=imports or ())
     rows, total = _traced(resolved.recipe, batch, seed)
-    if as_json:
+    if json:
         found = {"recipe": resolved.recipe.name, "batch": batch, "parameters": total, "layers": rows}
         print_json(found)
         return

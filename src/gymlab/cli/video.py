@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gymlab.cli.options import OptionalRunArgument
+from gymlab.cli.options import RunArgument
 
 
 def video(
-    run: OptionalRunArgument = "@last",
+    run: RunArgument = "@last",
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Default: videos/reel.mp4 in the run.")] = None,
     height: Annotated[int, typer.Option(help="Lines of the picture: 1080, 720 ...", min=120, max=2160)] = 1080,
     seconds: Annotated[float, typer.Option(help="Of each checkpoint, at most.", min=0.5)] = 6.0,

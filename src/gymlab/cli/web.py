@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gymlab.cli.options import OptionalRunArgument, TableSampled, TableSeed
+from gymlab.cli.options import RunArgument, TableSampled, TableSeed
 from gymlab.core.errors import UserError
 
 Host = Annotated[str, typer.Option(help="Address to listen at; beyond 127.0.0.1 a token is demanded.")]
@@ -30,7 +30,7 @@ def web(host: Host = "127.0.0.1", port: Port = 0, token: Token = None, open_brow
 
 
 def inspect(
-    run: OptionalRunArgument = "@last",
+    run: RunArgument = "@last",
     host: Host = "127.0.0.1",
     port: Port = 0,
     token: Token = None,
