@@ -39,7 +39,7 @@ def make(root: Path, run_id: str, note: str | None = None) -> RunStore:
     with MetricsWriter(store.paths.metrics) as metrics:
         metrics.append([{**clock._asdict(), "roll/return_mean": float("nan")}])
     arrays = {"w": np.zeros(2, np.float32)}
-    save_checkpoint(store.paths, env_steps=256, policy=arrays, state=arrays, info={}, kinds={"best"}, keep=1)
+    save_checkpoint(store.paths, step=256, policy=arrays, state=arrays, info={}, kinds={"best"}, keep=1)
     store.note(best_return=float("nan"))
     return store
 

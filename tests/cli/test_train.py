@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from gymlab.runs.checkpoints import load_checkpoint, steps
+from gymlab.runs import files
+from gymlab.runs.checkpoints import load_checkpoint, read_index, steps
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, metric_rows
@@ -262,3 +263,21 @@ def test_starting_the_command_line_imports_neither_jax_nor_gymnasium():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
     assert done.stdout.strip() == "[]"
+
+
+def test_checkpoints_are_named_by_the_clock_of_the_first_budget(cli):
+    tiny = [setting for setting in TINY if setting != "eval.every=50%"]
+    done = cli("train", "Bandit-v0:ppo", *tiny, "--budget", "32 vec_steps", "--full-budget", "--run-id", "v", "-q")
+    assert done.code == 0
+    paths = RunPaths(cli.folder / "runs" / "v")
+    assert files.read_json(paths.manifest)["checkpoint_clock"] == "vec_steps"
+    assert read_index(paths)["last"] == "32"
+    assert load_checkpoint(paths).info["clock"]["env_steps"] == 128
+    assert cli("resume", "v", "--budget", "256 env_steps", "--full-budget", "-q").code == 0  # another clock
+    assert files.read_json(paths.manifest)["checkpoint_clock"] == "vec_steps"
+    assert read_index(paths)["last"] == "64"
+    assert json.loads(cli("eval", "v/64", "--episodes", "1", "--json").out)["checkpoint"] == "64"
+    assert "(at vec_steps " in cli("report", "v").out
+    unknown = cli("eval", "v/256")
+    assert unknown.code == 2
+    assert "no checkpoint '256'" in unknown.err

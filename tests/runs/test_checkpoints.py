@@ -30,9 +30,7 @@ def paths(tmp_path: Path) -> RunPaths:
 
 def save(paths: RunPaths, step: int, *kinds: Kind, keep: int = 3, **info: Any) -> Path:
     policy, state = {"w": np.full(3, step, np.float32)}, {"m": np.full((2, 2), -step, np.float64)}
-    return save_checkpoint(
-        paths, env_steps=step, policy=policy, state=state, info=info, kinds={"last", *kinds}, keep=keep
-    )
+    return save_checkpoint(paths, step=step, policy=policy, state=state, info=info, kinds={"last", *kinds}, keep=keep)
 
 
 def index(paths: RunPaths) -> Any:
@@ -61,7 +59,7 @@ def test_every_kind_of_array_comes_back_bit_for_bit(paths: RunPaths) -> None:
         "byte": np.arange(3, dtype=np.uint8),
         "swapped": np.arange(3, dtype=">i4"),
     }
-    save_checkpoint(paths, env_steps=7, policy=arrays, state=arrays, info={"a": 1}, kinds={"last"}, keep=3)
+    save_checkpoint(paths, step=7, policy=arrays, state=arrays, info={"a": 1}, kinds={"last"}, keep=3)
     loaded = load_checkpoint(paths)
     for part in (loaded.policy, loaded.state, load_policy(loaded.path)):
         assert list(part) == sorted(arrays)
@@ -81,7 +79,7 @@ def test_the_same_tensors_give_the_same_bytes_in_any_order() -> None:
 
 def test_what_cannot_be_saved_is_named(paths: RunPaths) -> None:
     with pytest.raises(TypeError, match="'names' has dtype <U1"):
-        save_checkpoint(paths, env_steps=1, policy={"names": np.array(["a"])}, state={}, info={}, kinds=set(), keep=1)
+        save_checkpoint(paths, step=1, policy={"names": np.array(["a"])}, state={}, info={}, kinds=set(), keep=1)
     assert os.listdir(paths.checkpoints) == []
 
 
@@ -208,7 +206,7 @@ def test_going_on_from_an_older_one_cuts_the_newer(paths: RunPaths) -> None:
 def test_a_full_disk_is_told(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failpoints, "_passed", type(failpoints._passed)())
     monkeypatch.setenv("GYMLAB_FAILPOINT", "half_state:1:enospc")
-    with pytest.raises(RunError, match=r"checkpoint at 100 env_steps could not be written \(No space left"):
+    with pytest.raises(RunError, match=r"checkpoint 100 could not be written \(No space left"):
         save(paths, 100)
 
 

@@ -60,13 +60,13 @@ def damage(paths, trials, *, cut):
         (victim,) = rng.choices(list(contents), weights=map(len, contents.values()))  # as chance would hit the disk
         victim.write_bytes(damaged(contents[victim], rng, cut=cut))
         loaded = load_checkpoint(paths)
-        noticed += loaded.env_steps == before and f"checkpoint {newest} is damaged" in loaded.notes[0]
+        noticed += loaded.step == before and f"checkpoint {newest} is damaged" in loaded.notes[0]
         assert {name: tensor.tobytes() for name, tensor in (loaded.policy | loaded.state).items()} == expected
         if victim.name != "state.safetensors":
             with pytest.raises(Damaged):
                 load_policy(folder)
         victim.write_bytes(contents[victim])
-    assert load_checkpoint(paths).env_steps == newest
+    assert load_checkpoint(paths).step == newest
     return noticed
 
 

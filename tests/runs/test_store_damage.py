@@ -26,7 +26,7 @@ def paths(tmp_path: Path) -> RunPaths:
         policy = {"w": rng.normal(size=(17, 3)).astype(np.float32), "step": np.array(step)}
         state = {"m": rng.normal(size=40), "flag": rng.random(5) < 0.5}
         info = {"best": 1e-05, "eval": {"mean": -1.5e22, "n": 20}, "key": "E", "none": None}
-        save_checkpoint(paths, env_steps=step, policy=policy, state=state, info=info, kinds={"periodic"}, keep=3)
+        save_checkpoint(paths, step=step, policy=policy, state=state, info=info, kinds={"periodic"}, keep=3)
     return paths
 
 
@@ -48,7 +48,7 @@ def test_every_damage_is_noticed_and_the_previous_checkpoint_is_used(paths: RunP
         original = victim.read_bytes()
         victim.write_bytes(damaged(original, rng, cut=cut))
         loaded = load_checkpoint(paths)
-        assert loaded.env_steps == 100, (victim.name, trial)
+        assert loaded.step == 100, (victim.name, trial)
         assert loaded.notes[0].startswith("checkpoint 200 is damaged")
         assert loaded.policy["w"].tobytes() == sound.policy["w"].tobytes()
         assert loaded.state["m"].tobytes() == sound.state["m"].tobytes()
@@ -58,7 +58,7 @@ def test_every_damage_is_noticed_and_the_previous_checkpoint_is_used(paths: RunP
             with pytest.raises(Damaged):
                 load_policy(folder)
         victim.write_bytes(original)
-    assert load_checkpoint(paths).env_steps == 200
+    assert load_checkpoint(paths).step == 200
 
 
 def test_a_damaged_index_changes_nothing(paths: RunPaths) -> None:
@@ -66,8 +66,8 @@ def test_a_damaged_index_changes_nothing(paths: RunPaths) -> None:
     original = paths.checkpoint_index.read_bytes()
     for trial in range(60):
         paths.checkpoint_index.write_bytes(damaged(original, rng, cut=trial % 2 == 0))
-        assert load_checkpoint(paths).env_steps == 200
-        assert load_checkpoint(paths, "best").env_steps == 200
+        assert load_checkpoint(paths).step == 200
+        assert load_checkpoint(paths, "best").step == 200
 
 
 def test_a_swapped_or_missing_file_is_noticed(paths: RunPaths) -> None:
@@ -75,9 +75,9 @@ def test_a_swapped_or_missing_file_is_noticed(paths: RunPaths) -> None:
     for name in ("policy.safetensors", "state.safetensors", "checkpoint.json"):
         original = (newer / name).read_bytes()
         (newer / name).write_bytes((older / name).read_bytes())
-        assert load_checkpoint(paths).env_steps == 100
+        assert load_checkpoint(paths).step == 100
         (newer / name).unlink()
-        assert load_checkpoint(paths).env_steps == 100
+        assert load_checkpoint(paths).step == 100
         (newer / name).write_bytes(original)
     for folder in (older, newer):
         for file in folder.iterdir():

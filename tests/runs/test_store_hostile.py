@@ -163,7 +163,7 @@ for n, name in enumerate(names):
             data = payload if name.endswith(file) else b"x"
             (root / "checkpoints" / "5" / file).write_bytes(data)
             facts[file] = {"sha256": sha256(data), "bytes": len(data)}
-        good = _sealed({"format": 2, "env_steps": 5, "kinds": ["best"], "info": {}, "files": facts})
+        good = _sealed({"format": 2, "step": 5, "kinds": ["best"], "info": {}, "files": facts})
         (root / "checkpoints" / "5" / "checkpoint.json").write_bytes(good)
         (root / name).write_bytes(payload)
         paths = selection.select_run(root.name, root.parent)

@@ -32,7 +32,7 @@ from gymlab.runs.paths import RunPaths
 def save(paths, step, *kinds, keep=2, version=0):
     size = 50_000 if version == 9 else 100
     policy = {"w": np.full(size, step + version, np.float32), "n": np.array(step)}
-    save_checkpoint(paths, env_steps=step, policy=policy, state={"m": policy["w"] * 2}, info={"version": version},
+    save_checkpoint(paths, step=step, policy=policy, state={"m": policy["w"] * 2}, info={"version": version},
                     kinds={"last", *kinds}, keep=keep)
 
 def row(update):
@@ -121,7 +121,7 @@ def run_writer(code: str, *arguments: str) -> Any:
 
 def assert_whole(loaded: Loaded) -> None:
     version = loaded.info["version"]
-    step = loaded.env_steps
+    step = loaded.step
     assert loaded.notes == []
     assert (loaded.policy["w"] == step + version).all()
     assert (loaded.state["m"] == 2 * (step + version)).all()
@@ -147,19 +147,19 @@ def test_a_save_killed_anywhere_leaves_the_old_or_the_new(
 
     seen = load_checkpoint(paths)  # as anybody who only reads
     assert_whole(seen)
-    assert (seen.env_steps, seen.info["version"]) in {(300, 0), (step, 1)}
+    assert (seen.step, seen.info["version"]) in {(300, 0), (step, 1)}
     assert_whole(load_checkpoint(paths, "best"))
 
     with RunStore.open(paths):  # as the process that goes on
         after = load_checkpoint(paths)
-        assert (after.env_steps, after.info) == (seen.env_steps, seen.info)
-        assert after.path == paths.checkpoints / str(after.env_steps)
+        assert (after.step, after.info) == (seen.step, seen.info)
+        assert after.path == paths.checkpoints / str(after.step)
         index = json.loads(paths.checkpoint_index.read_text())
-        assert index["last"] == str(after.env_steps)
+        assert index["last"] == str(after.step)
         assert index["best"] == (str(step) if after.info["version"] else "100")
         assert not [name for name in os.listdir(paths.checkpoints) if name.startswith(".")]
         again = checkpoints.save_checkpoint(
-            paths, env_steps=500, policy=after.policy, state=after.state, info={}, kinds={"last"}, keep=2
+            paths, step=500, policy=after.policy, state=after.state, info={}, kinds={"last"}, keep=2
         )
         assert load_checkpoint(paths).path == again
 

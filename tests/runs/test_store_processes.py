@@ -73,7 +73,7 @@ while True:
         print("ready", flush=True)
     arrays = {"w": np.full(2000, update)}
     for _ in range(2):
-        save_checkpoint(paths, env_steps=update, policy=arrays, state=arrays, info={"at": update},
+        save_checkpoint(paths, step=update, policy=arrays, state=arrays, info={"at": update},
                         kinds={"periodic", "best"}, keep=1)
 """
 

@@ -71,7 +71,7 @@ def test_a_disk_that_is_full_at_any_page_of_a_save_loses_no_checkpoint(disk):
     def save(step, version):
         arrays = {"a": np.full(20_000, version, np.float32)}
         save_checkpoint(
-            paths, env_steps=step, policy={"w": arrays["a"][:5000]}, state=arrays, info={"version": version},
+            paths, step=step, policy={"w": arrays["a"][:5000]}, state=arrays, info={"version": version},
             kinds={"periodic"}, keep=2,
         )  # fmt: skip
 
@@ -89,12 +89,12 @@ def test_a_disk_that_is_full_at_any_page_of_a_save_loses_no_checkpoint(disk):
         assert full == bool(told)
         found = load_checkpoint(paths)
         assert found.notes == []
-        assert found.info == {"version": found.env_steps // 100}
-        assert found.env_steps in ((200, 300) if full else (300,))
+        assert found.info == {"version": found.step // 100}
+        assert found.step in ((200, 300) if full else (300,))
         assert 200 in steps(paths)
         empty(folder)
         save(300, 3)  # room is back
-        assert load_checkpoint(paths).env_steps == 300
+        assert load_checkpoint(paths).step == 300
         cut_after(paths, 200)
         recover(paths)
         if 100 not in steps(paths):
@@ -199,7 +199,7 @@ def test_a_folder_that_becomes_read_only_ends_the_run(disk):
     frozen = disk("32m")
     paths = RunPaths(frozen / "run")
     paths.root.mkdir()
-    save_checkpoint(paths, env_steps=100, policy={}, state={}, info={}, kinds={"last"}, keep=1)
+    save_checkpoint(paths, step=100, policy={}, state={}, info={}, kinds={"last"}, keep=1)
     subprocess.run(["mount", "-o", "remount,ro", str(frozen)], check=True)
     told = r"can no longer be written \(.*\): the last checkpoint 100 is intact"
     with pytest.raises(DiskFault, match=told), guard_run(paths):

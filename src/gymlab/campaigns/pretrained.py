@@ -109,7 +109,7 @@ def pack(paths: RunPaths, record: RunRecord, into: Path) -> Pretrained:
         "env": recipe.env.id,
         "algorithm": recipe.algorithm.name,
         "seed": record.seed,
-        "env_steps": int(record.checkpoint),
+        "env_steps": loaded.info["clock"]["env_steps"],
         "scores": {mode: getattr(record, mode).model_dump() for mode in ("greedy", "sampled")},
         "exact": record.exact,
         "evaluation_seed": record.evaluation_seed,

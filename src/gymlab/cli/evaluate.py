@@ -30,7 +30,8 @@ def evaluate(
         typer.Argument(metavar="[RUN ...]", help="RUN[/CHECKPOINT] each, default @last; the best checkpoint of each."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Of every run: first, best, last, all or env_steps, by commas.")
+        str | None,
+        typer.Option(metavar="LIST", help="Of every run: first, best, last, all or numbers, by commas."),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Episodes of each way of acting, from each seed.", min=1)] = 100,
     seed: Annotated[int | None, typer.Option(help=f"Evaluation seed of the episodes; default {SEED}.", min=0)] = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gymlab.core.clock import Clock
 from gymlab.core.period import Period
 from gymlab.training.events import (
     CheckpointRequested,
@@ -26,8 +27,8 @@ class Checkpoint(Feature):
 
     name = "checkpoint"
 
-    def __init__(self, period: Period, solved_by: str, promote: Callable[[int], Path]) -> None:
-        """`promote` makes the checkpoint at a number of env_steps the best one."""
+    def __init__(self, period: Period, solved_by: str, promote: Callable[[Clock], Path]) -> None:
+        """`promote` makes the checkpoint written at a clock the best one."""
         self._period = period
         self._solved_by = solved_by
         self._promote = promote
@@ -63,4 +64,4 @@ class Checkpoint(Feature):
         if event.clock.updates == self._updates:
             control.emit(CheckpointRequested(event.clock, "best"))
         else:  # asynchronous: the evaluated policy is in an earlier checkpoint
-            control.emit(Promoted(event.clock, self._promote(event.clock.env_steps)))
+            control.emit(Promoted(event.clock, self._promote(event.clock)))

@@ -85,7 +85,7 @@ class EvaluateAsync(Feature):
         *,
         seed: int,
         last_update: int,
-        checkpoint_at: Callable[[int], Path],
+        checkpoint_at: Callable[[Clock], Path],
         from_return: float | None = None,
     ) -> None:
         self._evaluator = evaluator
@@ -135,7 +135,7 @@ class EvaluateAsync(Feature):
         elif isinstance(event, EvaluationRequested):
             self._requested(event, control)
         elif isinstance(event, Started) and self._pending is not None:
-            self._submit(self._checkpoint_at(self._pending.env_steps), "periodic", self._pending)
+            self._submit(self._checkpoint_at(self._pending), "periodic", self._pending)
             if self._missed_boundary:
                 self._boundary(event.clock, control)
         elif isinstance(event, Stopping) and not event.interrupted:

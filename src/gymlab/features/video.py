@@ -27,6 +27,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.process.child import start_worker
 from gymlab.runs import tensors, videos
 from gymlab.runs.checkpoint_folder import POLICY
+from gymlab.runs.checkpoints import folder_of
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.videos import PendingClip
 from gymlab.training.events import Checkpointed, Control, Ended, Evaluated, Event, Feature, Promoted, Started
@@ -112,7 +113,7 @@ class Video(Feature):
         """The policy that was evaluated: the current one or, if evaluation is asynchronous, a checkpoint's."""
         snapshot = control.snapshot()
         if snapshot.clock.updates != event.clock.updates:
-            return self._paths.checkpoints / str(event.clock.env_steps) / POLICY
+            return folder_of(self._paths, event.clock) / POLICY
         return tensors.encode(to_tensors(snapshot.policy))
 
     def _make_folders(self) -> None:

@@ -123,7 +123,7 @@ def record_missing(paths: RunPaths, recipe: Recipe, which: list[str]) -> list[Cl
     pending = scan_pending(paths)
     found = scan(paths)
     loaded = {name: load_checkpoint(paths, name, with_state=False) for name in which}
-    missing = {one.env_steps: (one, name) for name, one in reversed(loaded.items())}
+    missing = {one.info["clock"]["env_steps"]: (one, name) for name, one in reversed(loaded.items())}
     known = {*(clip.env_steps for clip in found), *(clip.clock.env_steps for clip in pending)}
     missing = {steps: both for steps, both in missing.items() if steps not in known}
     if not missing and not pending:

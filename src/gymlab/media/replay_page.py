@@ -44,7 +44,7 @@ def export_html(paths: RunPaths, which: str, target: Path) -> list[str]:
     episodes = []
     try:
         found = [clip for clip in record_missing(paths, recipe, [which]) if table_path(paths, clip.env_steps).is_file()]
-        episodes = [recorded_episode(paths, clip) for clip in select_clips(found, loaded.env_steps)]
+        episodes = [recorded_episode(paths, clip) for clip in select_clips(found, loaded.info["clock"]["env_steps"])]
         contents.append(f"{len(episodes)} recorded {'episode' if len(episodes) == 1 else 'episodes'}")
     except GymlabError as error:
         contents.append(f"no recorded episodes ({error})")

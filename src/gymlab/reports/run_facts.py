@@ -14,7 +14,7 @@ from gymlab.core.errors import RunError
 from gymlab.metrics.catalogue import headlines
 from gymlab.reports.scoring import Evaluations, Score, counted_returns, score
 from gymlab.runs.checkpoints import read_index, steps
-from gymlab.runs.manifest import read_manifest
+from gymlab.runs.manifest import checkpoint_clock, read_manifest
 from gymlab.runs.metrics_reader import Curve, CurveReader
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.registry import read_tags
@@ -49,7 +49,7 @@ class Facts:
     @cached_property
     def checkpoints(self) -> Mapping[str, Any]:
         """Read on first use: it opens every checkpoint folder, and most callers need only the score."""
-        return {**read_index(self.paths), "env_steps": steps(self.paths)}
+        return {**read_index(self.paths), "clock": checkpoint_clock(self.paths), "steps": steps(self.paths)}
 
     @property
     def run_id(self) -> str:

@@ -212,9 +212,9 @@ def phases(facts: Facts) -> dict[str, float]:
 def checkpoints(facts: Facts) -> Section:
     """The checkpoints that exist."""
     index = facts.checkpoints
-    steps = ", ".join(map(str, sorted(index["env_steps"])))
+    steps = ", ".join(map(str, sorted(index["steps"])))
     line = (
-        f"best `{printable(index['best'])}`, last `{printable(index['last'])}` (at env_steps {steps})"
+        f"best `{printable(index['best'])}`, last `{printable(index['last'])}` (at {index['clock']} {steps})"
         if steps
         else "none"
     )

@@ -29,7 +29,7 @@ class Damaged(RunError):
     """A checkpoint does not match its hashes, or cannot be read."""
 
 
-def write_folder(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
+def write_folder(temp: Path, step: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
     """Write a checkpoint durably into a new temporary folder."""
     temp.mkdir()
     failpoint("tmp_made")
@@ -39,7 +39,7 @@ def write_folder(temp: Path, env_steps: int, policy: Arrays, state: Arrays, rest
         facts[name] = {"sha256": files.sha256(data), "bytes": len(data)}
         files.write_new(temp / name, data, partial(failpoint, f"half_{place}"))
         failpoint(f"after_{place}")
-    sidecar = {"format": FORMAT, "env_steps": env_steps, **rest, "files": facts}
+    sidecar = {"format": FORMAT, "step": step, **rest, "files": facts}
     files.write_new(temp / SIDECAR, _sealed(sidecar), partial(failpoint, "half_json"))
     failpoint("after_json")
     platform.fsync_folder(temp)
@@ -64,8 +64,8 @@ def _is_sealed(raw: bytes) -> bool:
     return raw == _with_hash(raw[: -len(_BLANK) - _HASH])
 
 
-def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
-    """The verified checkpoint.json (of this step, if one is given): format, env_steps, kinds, info, files."""
+def read_sidecar(folder: Path, step: int | None = None) -> dict[str, Any]:
+    """The verified checkpoint.json (of this step, if one is given): format, step, kinds, info, files."""
     if folder.is_symlink():
         raise Damaged(f"checkpoint {folder.name} is a link: not followed")
     raw = _read(folder, SIDECAR, files.MAX_JSON_BYTES)
@@ -76,11 +76,11 @@ def read_sidecar(folder: Path, env_steps: int | None = None) -> dict[str, Any]:
         if sound and rest["format"] != FORMAT:
             raise FormatError(f"checkpoint {folder.name} has format {rest['format']!r}, and this gymlab reads {FORMAT}")
         sound = sound and isinstance(rest["kinds"], list)
-        sound = sound and isinstance(rest["info"], dict) and isinstance(rest["env_steps"], int)
+        sound = sound and isinstance(rest["info"], dict) and isinstance(rest["step"], int)
         sound = sound and all(isinstance(rest["files"][name]["bytes"], int) for name in (POLICY, STATE))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         sound = False
-    if not sound or env_steps not in (None, rest["env_steps"]):
+    if not sound or step not in (None, rest["step"]):
         raise Damaged(f"checkpoint {folder.name} is damaged: {SIDECAR} is not what was saved")
     return rest
 

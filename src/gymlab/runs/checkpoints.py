@@ -1,6 +1,7 @@
 """The checkpoints of a run: saving, finding, loading and pruning them, and their index.
 
-A folder appears as checkpoints/<env_steps> only when it is whole and durable. `last` is always the newest, `best` the
+A folder appears as checkpoints/<step> only when it is whole and durable; `step` counts on the clock of the run's first
+budget (`manifest.checkpoint_clock`). `last` is always the newest, `best` the
 newest that was saved as best. index.json is a cache of the folders' sidecars, which are protected by hashes: it is used
 only where they agree, so that a flipped bit in it cannot change the best checkpoint or prune it.
 """
@@ -19,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError, RunError, UserError, suggestion
 from gymlab.runs import files, platform
 from gymlab.runs.checkpoint_folder import (
@@ -32,6 +34,7 @@ from gymlab.runs.checkpoint_folder import (
     write_kinds,
 )
 from gymlab.runs.failpoints import failpoint
+from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
 
 _NUMBERED = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -51,11 +54,16 @@ class Loaded(NamedTuple):
     state: dict[str, np.ndarray]
     info: dict[str, Any]
     notes: list[str]  # about damaged checkpoints that were skipped
-    env_steps: int
+    step: int  # the folder's name
+
+
+def folder_of(paths: RunPaths, clock: Clock) -> Path:
+    """The folder of the checkpoint written at `clock`, whether or not there is one."""
+    return paths.checkpoints / str(clock.at(checkpoint_clock(paths)))
 
 
 def save_checkpoint(
-    paths: RunPaths, *, env_steps: int, policy: Arrays, state: Arrays, info: dict[str, Any], kinds: set[Kind], keep: int
+    paths: RunPaths, *, step: int, policy: Arrays, state: Arrays, info: dict[str, Any], kinds: set[Kind], keep: int
 ) -> Path:
     """Save a checkpoint, then prune to `keep` periodic ones beside best and last.
 
@@ -67,29 +75,27 @@ def save_checkpoint(
         failpoint("save_begin")
         known = _read_kinds(paths)
         index = _checked_index(_stored_index(paths), known)
-        kinds = kinds | _index_kinds(index, str(env_steps))  # saved again at the same step, it keeps its kinds
-        temp = folder / f"{_TEMP}{env_steps}-{secrets.token_hex(4)}"
+        kinds = kinds | _index_kinds(index, str(step))  # saved again at the same step, it keeps its kinds
+        temp = folder / f"{_TEMP}{step}-{secrets.token_hex(4)}"
         try:
-            write_folder(temp, env_steps, policy, state, {"kinds": sorted(kinds), "info": info})
-            target = _publish(temp, folder / str(env_steps))
+            write_folder(temp, step, policy, state, {"kinds": sorted(kinds), "info": info})
+            target = _publish(temp, folder / str(step))
         finally:
             shutil.rmtree(temp, ignore_errors=True)  # exists only if an error came before the rename
-        index = _next_index(index, str(env_steps), kinds, keep)
+        index = _next_index(index, str(step), kinds, keep)
         failpoint("before_index")
         files.write_json(paths.checkpoint_index, index)
         failpoint("after_index")
-        _prune(folder, _not_pruned({**known, str(env_steps): sorted(kinds)}, index))
+        _prune(folder, _not_pruned({**known, str(step): sorted(kinds)}, index))
     except OSError as error:
-        raise RunError(
-            f"checkpoint at {env_steps} env_steps could not be written ({error.strerror}): earlier ones are intact"
-        ) from error
+        raise RunError(f"checkpoint {step} could not be written ({error.strerror}): earlier ones are intact") from error
     return target
 
 
-def promote(paths: RunPaths, env_steps: int) -> Path:
+def promote(paths: RunPaths, step: int) -> Path:
     """Make a saved checkpoint the best one, atomically."""
-    folder = paths.checkpoints / str(env_steps)
-    write_kinds(folder, sorted({*read_sidecar(folder, env_steps)["kinds"], "best"}))
+    folder = paths.checkpoints / str(step)
+    write_kinds(folder, sorted({*read_sidecar(folder, step)["kinds"], "best"}))
     files.write_json(paths.checkpoint_index, _index_of(_read_kinds(paths)))
     return folder
 
@@ -177,7 +183,7 @@ def _stored_index(paths: RunPaths) -> dict[str, Any] | None:
 
 
 def _folders(paths: RunPaths) -> dict[int, Path]:
-    """Checkpoint folders by env_steps, newest first: the number grows within a run, so it is the order of saving.
+    """Checkpoint folders by step, newest first: the number grows within a run, so it is the order of saving.
 
     One that is being replaced counts as long as its successor is not in place.
     """
@@ -234,16 +240,16 @@ def recover(paths: RunPaths) -> None:
         files.write_json(paths.checkpoint_index, derived)
 
 
-def cut_after(paths: RunPaths, env_steps: int) -> None:
+def cut_after(paths: RunPaths, step: int) -> None:
     """Remove checkpoints newer than the one a run resumes from: they are damaged and will be written again."""
-    for step, folder in _folders(paths).items():
-        if step > env_steps:
+    for later, folder in _folders(paths).items():
+        if later > step:
             _remove(folder)
     files.write_json(paths.checkpoint_index, _index_of(_read_kinds(paths)))
 
 
 def load_checkpoint(paths: RunPaths, which: str = "last", *, with_state: bool = True) -> Loaded:
-    """Load `last`, `best` or the checkpoint at a number of env_steps, with every hash verified.
+    """Load `last`, `best` or the checkpoint of a step, with every hash verified.
 
     A damaged last or best gives way to the newest valid one, told in `notes`; a number means that one or none.
     `with_state=False` leaves out what only training needs.
@@ -324,7 +330,7 @@ def load_policy(path: Path) -> dict[str, np.ndarray]:
 
 
 def steps(paths: RunPaths) -> list[int]:
-    """The env_steps of all checkpoints, newest first."""
+    """The steps of all checkpoints, newest first."""
     return list(_folders(paths))
 
 

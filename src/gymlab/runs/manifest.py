@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gymlab.core.clock import StepClock
 from gymlab.core.errors import FormatError
 from gymlab.runs import platform
 from gymlab.runs.paths import RunPaths
@@ -73,6 +74,11 @@ def build_manifest(
 def read_manifest(paths: RunPaths) -> dict[str, Any]:
     """The manifest of a run, {} where it cannot be read."""
     return read_record(paths.inside(paths.manifest))
+
+
+def checkpoint_clock(paths: RunPaths) -> StepClock:
+    """The clock that names a run's checkpoint folders: that of its first budget, whatever budget a resume asks for."""
+    return "vec_steps" if read_manifest(paths).get("checkpoint_clock") == "vec_steps" else "env_steps"
 
 
 def require_format(paths: RunPaths) -> None:

@@ -57,7 +57,10 @@ def _find_run(text: str, runs_root: str | Path, *, by_path: bool) -> RunPaths:
 def select_checkpoint(
     text: str, runs_root: str | Path, default: str = "best", *, by_path: bool = True
 ) -> tuple[RunPaths, str]:
-    """The run and which of its checkpoints: `best`, `last` or a number of env_steps. A bare run means `default`."""
+    """The run and which of its checkpoints: `best`, `last` or its number. A bare run means `default`.
+
+    Checkpoints are numbered by the clock of the run's first budget.
+    """
     run, _, which = text.rstrip("/").rpartition("/")
     which = which.removeprefix("@")
     if run and (which in ("best", "last") or re.fullmatch(r"[0-9]{1,19}", which)):
@@ -75,7 +78,7 @@ def select_checkpoint(
 
 
 def select_checkpoints(paths: RunPaths, text: str) -> list[str]:
-    """Several checkpoints of a run, by commas: first, best, last, all or numbers of env_steps; each once.
+    """Several checkpoints of a run, by commas: first, best, last, all or their numbers; each once.
 
     `first` is the earliest that was not pruned.
     """

@@ -19,6 +19,7 @@ from gymlab.core.errors import RunError
 from gymlab.runs import files
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.locks import Owner, RunLock, lock_holder
+from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
 
 MOST_FORMER_BEST = 8  # videos of policies that were the best once
@@ -104,7 +105,8 @@ def best_clip(paths: RunPaths) -> Clip | None:
     """The video of the best checkpoint, else the newest of an earlier best one, else the newest of all."""
     clips = scan(paths)
     best = read_index(paths)["best"]
-    exact = [clip for clip in clips if str(clip.env_steps) == best]
+    named_by = checkpoint_clock(paths)
+    exact = [clip for clip in clips if str(clip.about.get(named_by)) == best]
     return next(reversed(exact or of_kind(clips, "best") or clips), None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from gymlab.features.checkpoint import Checkpoint
@@ -12,7 +13,7 @@ from gymlab.features.evaluate_async import EvaluateAsync, EvaluationGoal
 from gymlab.features.evaluate_sync import EvaluateSync
 from gymlab.features.stop import Stop, StopLimits
 from gymlab.recipes.schema import Recipe
-from gymlab.runs.checkpoints import promote
+from gymlab.runs.checkpoints import folder_of, promote
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.platform import usable_cores
 from gymlab.session.build import Parts
@@ -77,7 +78,7 @@ def evaluation_features(
                 goal,
                 seed=seed,
                 last_update=last,
-                checkpoint_at=lambda env_steps: paths.checkpoints / str(env_steps),
+                checkpoint_at=partial(folder_of, paths),
                 from_return=_from_return(recipe),
             )
         else:
@@ -90,7 +91,7 @@ def evaluation_features(
             Checkpoint(
                 parts.period(recipe.checkpoints.every),
                 stop.solved_by,
-                promote=lambda env_steps: promote(paths, env_steps),
+                promote=lambda clock: promote(paths, int(folder_of(paths, clock).name)),
             ),
             Stop(_stop_limits(recipe, target, full_budget=parts.full_budget)),
         ]

@@ -18,6 +18,7 @@ from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.reports.fault_bundle import Bundle, statistics, write_bundle
 from gymlab.runs.checkpoints import read_index
+from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
 from gymlab.session.build import Parts, build
 from gymlab.training.agent import UpdateResult
@@ -34,7 +35,7 @@ def describe_failures(parts: Parts, paths: RunPaths) -> Iterator[None]:
         yield
     except RunError as error:
         last = read_index(paths).get("last")
-        checkpoint = f"last good checkpoint: {'none' if last is None else f'{last} env_steps'}"
+        checkpoint = f"last good checkpoint: {'none' if last is None else f'{last} {checkpoint_clock(paths)}'}"
         if isinstance(error, NumericalFault):
             lines = [
                 f"{error}",

@@ -30,7 +30,7 @@ from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
 from gymlab.runs.disk_space import Room, check_room
 from gymlab.runs.locks import Owner
-from gymlab.runs.manifest import build_manifest, fingerprint, versions
+from gymlab.runs.manifest import build_manifest, checkpoint_clock, fingerprint, versions
 from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
@@ -232,6 +232,7 @@ class Session:
             "group": options.group,
             "note": options.note,
             "notes": list(options.notes),
+            "checkpoint_clock": recipe.budget.clock,
             "full_budget": options.full_budget,
             "forked_from": forked_from,
             "registered": foreign_registration_json(recipe.env.id),
@@ -242,6 +243,8 @@ class Session:
 
     def _barrier(self, record: Record) -> Barrier:
         horizon = self.position.horizon or self.recipe.budget
+
+        named_by = checkpoint_clock(self.store.paths)
 
         def barrier(
             state: TrainState, clock: Clock, features: dict[str, dict[str, Any]], kinds: tuple[CheckpointKind, ...]
@@ -260,7 +263,7 @@ class Session:
             }
             path = save_checkpoint(
                 self.store.paths,
-                env_steps=clock.env_steps,
+                step=clock.at(named_by),
                 policy=to_tensors(self.parts.agent.policy(state)),
                 state=require_no_nan(self.parts.program.save(state)),
                 info=info,

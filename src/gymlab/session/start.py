@@ -121,7 +121,7 @@ class ResumedRun(_FromCheckpoint):
 
     def write(self, session: Session) -> None:
         clock = session.position.clock
-        cut_after(self._paths, clock.env_steps)
+        cut_after(self._paths, self._loaded.step)
         record = {
             "resumed_at": clock.env_steps,
             "exact": not self._reasons and not any(_affects_learning(path) for path, _, _ in self._changes),

@@ -42,7 +42,7 @@ class RunRecord(BaseModel):
     recipe: str
     seed: int
     run_id: str
-    checkpoint: str  # env_steps of the policy that was scored: the best by the run's own evaluations
+    checkpoint: str  # of the policy that was scored: the best by the run's own evaluations
     greedy: Scores
     sampled: Scores
     exact: float | None = None  # the greedy policy's expected return, where the env is a transition table

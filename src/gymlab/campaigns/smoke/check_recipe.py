@@ -109,7 +109,7 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
     result = resume(paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, more: notes.extend(more))
     whole, again = (load_checkpoint(p, "last") for p in (paths, RunPaths(result.run_dir)))
     if whole.path.name != again.path.name:
-        raise RunError(f"the resumed run ended at {again.path.name} env_steps, not at {whole.path.name}")
+        raise RunError(f"the resumed run ended at checkpoint {again.path.name}, not {whole.path.name}")
     if not any(note.startswith("resumed (exact)") for note in notes):
         return "not exact"
     differ = [

@@ -68,7 +68,7 @@ class OverviewPanel:
         self._checkpoints.clear()
         with self._checkpoints:
             ui.label("Checkpoints").classes("font-semibold")
-            for steps in index["env_steps"]:
+            for steps in index["steps"]:
                 names = [role for role in ("best", "last") if index[role] == str(steps)]
                 size = ""
                 try:
@@ -76,7 +76,7 @@ class OverviewPanel:
                 except (GymlabError, OSError, KeyError, TypeError, ValueError):
                     size = "damaged"
                 with ui.row().classes("items-center gap-2"):
-                    ui.label(f"{format_count(steps)} env_steps").classes("w-32")
+                    ui.label(f"{format_count(steps)} {index['clock']}").classes("w-32")
                     ui.label(size).classes("gl-faint")
                     for role in names:
                         ui.badge(role)
