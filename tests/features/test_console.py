@@ -164,7 +164,7 @@ def test_a_history_samples_the_whole_run_evenly_within_bounded_memory():
 
 
 def test_the_plain_console_prints_an_alert_in_one_line(capsys):
-    console = PlainConsole([])
+    console = PlainConsole()
     console(AlertRaised(clock(375), HIGH_KL), CONTROL)
     console(AlertCleared(clock(376), HIGH_KL), CONTROL)
     line = "warning kl-too-high at 12k vec_steps: opt/approx_kl 0.21 > 0.05 -> try ppo.learning_rate=0.0001\n"
@@ -172,7 +172,7 @@ def test_the_plain_console_prints_an_alert_in_one_line(capsys):
 
 
 def test_the_json_console_prints_raised_and_cleared_alerts(capsys):
-    console = JsonLinesConsole([])
+    console = JsonLinesConsole()
     console(AlertRaised(clock(375), HIGH_KL), CONTROL)
     console(AlertCleared(clock(376), HIGH_KL), CONTROL)
     raised, cleared = map(json.loads, capsys.readouterr().out.splitlines())
@@ -181,11 +181,11 @@ def test_the_json_console_prints_raised_and_cleared_alerts(capsys):
 
 
 def test_output_that_is_not_a_terminal_gets_the_plain_console(capsys, monkeypatch):
-    assert isinstance(make_console("people", [])._inner, PlainConsole)
+    assert isinstance(make_console("people")._inner, PlainConsole)
     monkeypatch.setattr("sys.stdout", FakeTerminal(80, 24))
-    assert isinstance(make_console("people", [])._inner, LiveConsole)
+    assert isinstance(make_console("people")._inner, LiveConsole)
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(make_console("people", [])._inner, PlainConsole)
+    assert isinstance(make_console("people")._inner, PlainConsole)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def terminal(monkeypatch):
 
 def start_live(terminal, monkeypatch):
     monkeypatch.setattr("sys.stdout", terminal)
-    live = LiveConsole([])
+    live = LiveConsole()
     live._screen.start()
     return live
 
@@ -273,7 +273,7 @@ def test_no_color_disables_colours(terminal, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     written_to = []
     monkeypatch.setattr(terminal, "write", written_to.append)
-    live = LiveConsole([])
+    live = LiveConsole()
     live._screen.start()
     deliver(live, *updated(1, roll__return_mean=math.nan))
     live(Stopping(clock(1), "budget"), CONTROL)

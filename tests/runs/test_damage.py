@@ -108,7 +108,7 @@ def go_on_after(paths, name, *, cut):
     victim = paths.checkpoints / read_index(paths)["last"] / name
     victim.write_bytes(damaged(victim.read_bytes(), random.Random(name), cut=cut))
     told = []
-    result = resume(paths, Continuation(), announce=lambda _, notes: told.extend(notes))
+    result = resume(paths, Continuation(), announce=lambda summary: told.extend(summary.notes))
     assert result.status == "finished"
     return "\n".join(told)
 

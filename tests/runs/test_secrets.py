@@ -130,7 +130,7 @@ def test_a_masked_recipe_is_whole_yaml_and_names_what_it_lacks(cli):
     assert "env.kwargs.api_key: a secret" in cli("eval", "one").err
     notes = []
     how = Continuation(budget="64", overrides=("env.kwargs.api_key=c4naryWORD",))
-    resume(paths, how, announce=lambda _, told: notes.extend(told))
+    resume(paths, how, announce=lambda summary: notes.extend(summary.notes))
     assert notes[0].startswith("resumed (exact) at 32 env_steps")
     assert notes[1:2] == ["changed budget: 32 env_steps -> 64 env_steps"]
     assert "c4naryWORD" not in paths.recipe.read_text() + paths.manifest.read_text() + paths.log.read_text()

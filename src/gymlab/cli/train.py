@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gymlab.recipes.schema import Recipe
     from gymlab.runs.paths import RunPaths
     from gymlab.session.result import Result
+    from gymlab.session.run_summary import RunSummary
     from gymlab.session.session import Options, Start
     from gymlab.trackers.assemble import Trackers
 
@@ -287,9 +288,13 @@ def _run(recipe: Recipe, options: Options, start: Start, launch: LaunchOptions) 
     from gymlab.session.session import prepare
 
     leave = outlived_by_children() if launch.wait is None else not launch.wait
-    with make_console(launch.output, list(options.notes)) as console, make_key_presses(launch.output) as keys:
+    with make_console(launch.output) as console, make_key_presses(launch.output) as keys:
         watchers = [console, keys]
-        with prepare(recipe, options, start, watchers=watchers, announce=console.announce) as session:
+
+        def announce(summary: RunSummary) -> None:
+            console.announce(summary.header, summary.notes)
+
+        with prepare(recipe, options, start, watchers=watchers, announce=announce) as session:
             result = session.run(FilmsAtEnd(leave, console.filming))
     _finish(result, launch)
 

@@ -19,8 +19,6 @@ from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.references import load_reference
-from gymlab.envs.registry import find_spec, resolve_id
-from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import WrapperStacks, check_alike, evaluation_settings, wrapper_stacks
 from gymlab.experience.space_arrays import zero_action, zero_obs
@@ -37,6 +35,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.session.choose_engine import evaluation_engines, make_engine
 from gymlab.session.compile_cache import CompileCache, CompiledParts
 from gymlab.session.jax_setup import choose_device, cpu_beside_gpu, set_up_jax
+from gymlab.session.run_summary import choice_notes
 from gymlab.training.agent import Agent
 from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector, OnStep
@@ -160,7 +159,7 @@ def build(
     if compile_cache is not None:
         compile_cache.put(recipe, compiled)
     agent, program, evaluator = compiled
-    notes = [] if factory is not None else _choice_notes(recipe, chosen, plan, spaces.max_episode_steps)
+    notes = [] if factory is not None else choice_notes(recipe, chosen, plan, spaces.max_episode_steps)
     if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
         notes.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
     stacks = wrapper_stacks(recipe.env) if factory is None else None
@@ -222,23 +221,6 @@ def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     algorithm = make(recipe.algorithm.settings, recipe.policy, spaces, make_encoder(recipe.policy, spaces.observation))
     normalising = Normalizer(spaces.observation, **recipe.normalize.model_dump())
     return Agent(algorithm, normalising, skips=recipe.on_nan == "skip", statistics=recipe.metrics.statistics)
-
-
-def _choice_notes(recipe: Recipe, chosen: EngineChoice, plan: RunPlan, limit: int) -> list[str]:
-    """The engine, time limit and budget where they differ from what the recipe says."""
-    notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
-    steps = plan.updates * plan.steps_per_update
-    steps *= plan.n_envs if recipe.budget.clock == "env_steps" else 1
-    if recipe.env.max_episode_steps is None and _no_registered_limit(recipe.env):
-        notes.append(f"{recipe.env.id} has no time limit: episodes are cut after {limit} steps (env.max_episode_steps)")
-    if steps != recipe.budget.count:
-        notes.append(f"the budget ends at {steps} {recipe.budget.clock}: updates are whole")
-    return notes
-
-
-def _no_registered_limit(env: EnvSettings) -> bool:
-    spec = find_spec(resolve_id(env.id).id)
-    return spec is None or (spec.max_episode_steps is None and "max_num_frames_per_episode" not in spec.kwargs)
 
 
 def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:

@@ -20,7 +20,6 @@ from gymlab.core.clock import Clock
 from gymlab.envs.references import reference_hash
 from gymlab.envs.registry import foreign_registration_json
 from gymlab.envs.step_buffer import leaf_shape
-from gymlab.features.console import first_line
 from gymlab.features.logfile import LogFile
 from gymlab.features.record import Record
 from gymlab.features.remote_control import RemoteControl
@@ -42,6 +41,7 @@ from gymlab.session.failures import describe_failures, require_no_nan
 from gymlab.session.result import LatestEvaluation, Result
 from gymlab.session.run_features import make_video, references, restore_features, run_features
 from gymlab.session.run_guard import RunGuard, guard_run, startup_done
+from gymlab.session.run_summary import RunSummary, summarize_run
 from gymlab.session.signals import watch_signals
 from gymlab.trackers.assemble import Trackers, make_tracker
 from gymlab.training.events import Checkpointed, CheckpointKind, Feature
@@ -49,7 +49,7 @@ from gymlab.training.loop import Barrier, Loop, TrainOutcome
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
 
-Announce = Callable[[Parts, list[str]], None]  # called once everything is ready, with the notes
+Announce = Callable[[RunSummary], None]  # called once everything is ready
 Make = Callable[..., Parts]  # (recipe, seed, horizon): `build` or a wrapper of it
 
 
@@ -111,7 +111,7 @@ def prepare(
     start: Start,
     *,
     watchers: Sequence[Feature] = (),
-    announce: Announce = lambda *_: None,
+    announce: Announce = lambda _: None,
     make: Make = build,
 ) -> Iterator[Session]:
     """Everything before the first update; the session is then trained by `run`.
@@ -130,7 +130,7 @@ def prepare(
         session = Session(parts, store, options, position, guard, watchers)
         start.write(session)
         startup_done()
-        announce(parts, list(position.notes))
+        announce(session.summary)
         yield session
 
 
@@ -159,6 +159,7 @@ class Session:
         self._tracker = make_tracker(options.trackers, store.paths)
         parts.trackers = tuple(self._tracker.describe())
         self.fingerprint = run_fingerprint(parts)
+        self.summary = summarize_run(parts, [*options.notes, *position.notes])
 
     def run(self, films: FilmsAtEnd | None = None) -> Result:
         """Train until something ends the run."""
@@ -203,10 +204,11 @@ class Session:
         return self._result(outcome, exit_code, video.left)
 
     def _opening(self) -> list[str]:
+        header, *notes = self.summary.lines()
         return [
-            f"gymlab {versions()['gymlab']}, {Owner.me()}: {first_line(self.parts)}",
+            f"gymlab {versions()['gymlab']}, {Owner.me()}: {header}",
             f"command: {shlex.join(redact_argv(self.options.command))}",
-            *(f"note: {note}" for note in (*self.options.notes, *self.position.notes)),
+            *notes,
         ]
 
     def write_manifest(self, forked_from: str | None = None) -> None:

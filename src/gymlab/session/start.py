@@ -198,7 +198,7 @@ def train(
     runs_root: Path,
     *,
     watchers: Sequence[Feature] = (),
-    announce: Announce = lambda *_: None,
+    announce: Announce = lambda _: None,
     init_from: tuple[RunPaths, str] | None = None,
     make: Make = build,
 ) -> Result:
@@ -213,7 +213,7 @@ def resume(
     how: Continuation,
     *,
     watchers: Sequence[Feature] = (),
-    announce: Announce = lambda *_: None,
+    announce: Announce = lambda _: None,
     make: Make = build,
 ) -> Result:
     """Prepare and continue a run."""

@@ -14,8 +14,8 @@ from gymlab.envs.registry import register_from_json
 from gymlab.recipes.resolve import read_run_text
 from gymlab.runs.selection import select_checkpoint
 from gymlab.session import start
-from gymlab.session.build import Parts
 from gymlab.session.result import Result
+from gymlab.session.run_summary import RunSummary
 from gymlab.session.session import Make, Options
 from gymlab.session.signals import Interrupted
 from gymlab.trackers.assemble import Trackers
@@ -41,9 +41,9 @@ def train_spec(spec: RunSpec, reporter: Reporter, make: Make, cores: tuple[int, 
     trackers = Trackers(spec.wandb, spec.tensorboard)
     pause = PauseAtRung(spec.pause_at, stop_at_critical=spec.stop_at_critical)
 
-    def announce(parts: Parts, notes: list[str]) -> None:
-        pause.announce(parts, notes)
-        reporter.announce(parts, notes)
+    def announce(summary: RunSummary) -> None:
+        pause.announce(summary.recipe)
+        reporter.announce(summary)
 
     if spec.resume:
         how = start.Continuation(

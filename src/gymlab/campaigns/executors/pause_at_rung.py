@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymlab.session.build import Parts
+from gymlab.recipes.schema import Recipe
 from gymlab.training.events import (
     AlertRaised,
     Control,
@@ -34,10 +34,10 @@ class PauseAtRung(Feature):
         self._last_update: int | None = None
         self._requested = False
 
-    def announce(self, parts: Parts, _notes: list[str]) -> None:
+    def announce(self, recipe: Recipe) -> None:
         """Compiled calls of many updates must end where it stops."""
         if self._pause_at is not None:
-            self._last_update = -(-self._pause_at // (parts.recipe.n_envs * parts.recipe.n_steps))
+            self._last_update = -(-self._pause_at // (recipe.n_envs * recipe.n_steps))
 
     def due(self, updates: int) -> int | None:
         return self._last_update if self._last_update is not None and updates < self._last_update else None

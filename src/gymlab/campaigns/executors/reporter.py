@@ -9,8 +9,7 @@ from typing import Any
 
 from gymlab.campaigns.executors.protocol import RunAlerted, RunBegan, RunProgressed, RunReport, RunScored
 from gymlab.core.clock import Clock
-from gymlab.features.console import first_line
-from gymlab.session.build import Parts
+from gymlab.session.run_summary import RunSummary
 from gymlab.training.events import AlertRaised, Control, Evaluated, Event, Feature, Started, Updated
 
 REPORT_SECONDS = 0.25  # between two reports of mere progress
@@ -37,9 +36,9 @@ class Reporter(Feature):
         if self._control is not None:
             self._control.request_stop(reason, unfinished=True)
 
-    def announce(self, parts: Parts, notes: list[str]) -> None:
-        self._solved_by = parts.recipe.stop.solved_by
-        self._send(RunBegan(self._member, first_line(parts), tuple(notes)))
+    def announce(self, summary: RunSummary) -> None:
+        self._solved_by = summary.recipe.stop.solved_by
+        self._send(RunBegan(self._member, summary.header, tuple(summary.notes)))
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):

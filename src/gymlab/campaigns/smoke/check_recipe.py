@@ -106,7 +106,8 @@ def _resumed(paths: RunPaths, at: int, evaluated: Evaluated) -> str:
     from gymlab.session.start import Continuation, resume
 
     notes: list[str] = []
-    result = resume(paths, Continuation(which=str(at), run_id="resumed"), announce=lambda _, more: notes.extend(more))
+    how = Continuation(which=str(at), run_id="resumed")
+    result = resume(paths, how, announce=lambda summary: notes.extend(summary.notes))
     whole, again = (load_checkpoint(p, "last") for p in (paths, RunPaths(result.run_dir)))
     if whole.path.name != again.path.name:
         raise RunError(f"the resumed run ended at checkpoint {again.path.name}, not {whole.path.name}")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from gymlab.features.console.base import GuardedConsole, RunConsole, first_line
+from gymlab.features.console.base import GuardedConsole, RunConsole
 from gymlab.features.console.lines import JsonLinesConsole, PlainConsole
 from gymlab.features.console.live import LiveConsole
 from gymlab.features.console.view import format_metrics
 from gymlab.terminal.screen import supports_ansi
 
-__all__ = ["RunConsole", "first_line", "format_metrics", "make_console"]
+__all__ = ["RunConsole", "format_metrics", "make_console"]
 
 
-def make_console(output: str, notes: list[str]) -> RunConsole:
+def make_console(output: str) -> RunConsole:
     """The console for an output mode: people, quiet, json or jsonl."""
-    return GuardedConsole(_make_console(output, notes))
+    return GuardedConsole(_make_console(output))
 
 
-def _make_console(output: str, notes: list[str]) -> RunConsole:
+def _make_console(output: str) -> RunConsole:
     if output == "jsonl":
-        return JsonLinesConsole(notes)
+        return JsonLinesConsole()
     if output != "people":
-        return RunConsole(notes)
-    return LiveConsole(notes) if supports_ansi(sys.stdout) else PlainConsole(notes)
+        return RunConsole()
+    return LiveConsole() if supports_ansi(sys.stdout) else PlainConsole()

@@ -1,4 +1,4 @@
-"""RunConsole: base class of what prints a run's progress, the guard against closed output, and a run's header line."""
+"""RunConsole: base class of what prints a run's progress, and the guard against closed output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from gymlab.core.format import format_bytes
 from gymlab.training.events import Control, Event, Feature
 
 log = logging.getLogger("gymlab.features.console")
@@ -21,11 +20,8 @@ class RunConsole(Feature):
 
     name = "console"
 
-    def __init__(self, notes: list[str]) -> None:
-        self.notes = notes
-
-    def announce(self, parts: Any, notes: list[str]) -> None:
-        """Called once, before training, with the run's parts."""
+    def announce(self, header: str, notes: list[str]) -> None:
+        """Called once, before training: the line that describes the run, and notes on it."""
 
     def filming(self, left: int) -> None:
         """Called after training while it waits for films, whenever the number of films not made yet changes."""
@@ -43,12 +39,11 @@ class GuardedConsole(RunConsole):
     """Keeps training when the terminal or pipe closes: after an OSError stdout goes to /dev/null."""
 
     def __init__(self, inner: RunConsole) -> None:
-        super().__init__(inner.notes)
         self._inner = inner
 
-    def announce(self, parts: Any, notes: list[str]) -> None:
+    def announce(self, header: str, notes: list[str]) -> None:
         with self._ignoring_closed_output():
-            self._inner.announce(parts, notes)
+            self._inner.announce(header, notes)
 
     def filming(self, left: int) -> None:
         with self._ignoring_closed_output():
@@ -82,22 +77,3 @@ def _redirect_to_devnull() -> None:
 
 def filming_line(left: int) -> str:
     return f"waiting for {left} {'film' if left == 1 else 'films'} ..."
-
-
-def first_line(parts: Any) -> str:
-    """A run's header line: recipe, engine, device, shape, budget, seed, goal, trackers and their projects."""
-    recipe = parts.recipe
-    chosen = parts.chosen
-    engine = f"{chosen.engine} engine" + (" (evaluated on Gymnasium)" if chosen.engine == "jax" else "")
-    goal = recipe.stop.eval_return if recipe.stop.eval_return is not None else recipe.env.solved_at
-    fields = [
-        recipe.name,
-        engine,
-        chosen.device,
-        f"{recipe.n_envs}x{recipe.n_steps} ({format_bytes(parts.rollout_bytes)})",
-        str(recipe.budget),
-        f"seed {parts.seed}",
-        f"stops at {goal:g}" if goal is not None and not parts.full_budget else "uses the whole budget",
-        *parts.trackers,
-    ]
-    return " · ".join(fields)

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from gymlab.features.console.base import RunConsole, filming_line, first_line
+from gymlab.features.console.base import RunConsole, filming_line
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.screen import plain_text
 from gymlab.training.events import (
@@ -28,14 +28,13 @@ LINE_SECONDS = 5.0  # between plain lines
 class PlainConsole(RunConsole):
     """One line every few seconds, one per evaluation and one per alert: for logs and pipes."""
 
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(notes)
+    def __init__(self) -> None:
         self.view = RunView()
         self._printed = time.monotonic()
 
-    def announce(self, parts: Any, notes: list[str]) -> None:
-        print(first_line(parts), flush=True)
-        for note in [*self.notes, *notes]:
+    def announce(self, header: str, notes: list[str]) -> None:
+        print(header, flush=True)
+        for note in notes:
             print(f"note: {note}", flush=True)
 
     def __call__(self, event: Event, control: Control) -> None:
@@ -59,8 +58,8 @@ class PlainConsole(RunConsole):
 class JsonLinesConsole(RunConsole):
     """Every event that matters to a program, one JSON object a line."""
 
-    def announce(self, parts: Any, notes: list[str]) -> None:
-        self._write("ready", line=first_line(parts), notes=[*self.notes, *notes])
+    def announce(self, header: str, notes: list[str]) -> None:
+        self._write("ready", line=header, notes=notes)
 
     def filming(self, left: int) -> None:
         self._write("filming", left=left)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from typing import Any
 
 from gymlab.core.format import format_count, format_elapsed
-from gymlab.features.console.base import RunConsole, filming_line, first_line
+from gymlab.features.console.base import RunConsole, filming_line
 from gymlab.features.console.layout import TableSelection, frame, groups
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
 from gymlab.terminal.keyboard import CONTINUED
@@ -39,8 +38,7 @@ _MESSAGES = {"p": "", "e": "evaluation requested", "c": "checkpoint requested", 
 class LiveConsole(RunConsole):
     """Draws between events, in the training thread, with a bounded share of its time."""
 
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(notes)
+    def __init__(self) -> None:
         self.view = RunView()
         self.selection = TableSelection(message="compiling ...")
         self._screen = Screen(sys.stdout)
@@ -49,10 +47,9 @@ class LiveConsole(RunConsole):
         self._unrecorded = False
         self._checkpoint_requested = False
 
-    def announce(self, parts: Any, notes: list[str]) -> None:
-        header = [Span(first_line(parts), "bold")]
+    def announce(self, header: str, notes: list[str]) -> None:
         self._screen.start()
-        self._screen.print(header, *([Span(f"note: {note}", "dim")] for note in [*self.notes, *notes]))
+        self._screen.print([Span(header, "bold")], *([Span(f"note: {note}", "dim")] for note in notes))
         self._draw()
 
     def __call__(self, event: Event, control: Control) -> None:
