@@ -267,6 +267,29 @@ def test_values_measured_late_follow_at_their_own_step(run, quick):
     assert known == [(2, 9.5), (6, 11.5)]
 
 
+def test_a_value_that_is_replaced_later_reaches_the_copy_once(run, quick):
+    sink = Memory()
+    script = Script(run.root, [sink]).train(3)
+    wait_for(lambda: len(sink.rows) == 2)
+    script.tell(Measured(script.clock(2), {"score/auc": 114.8, "eval/greedy_mean": 9.5}))
+    script.record.commit()
+    wait_for(lambda: (script.clock(2), {"score/auc": 114.8, "eval/greedy_mean": 9.5}) in sink.rows)
+    script.tell(Measured(script.clock(2), {"score/auc": 301.64, "eval/greedy_mean": 9.5}))  # not committed yet
+    time.sleep(3 * follow.POLL_SECONDS)  # the store still has the old value, which must not be taken for the new one
+    script.train(1)
+    script.end()
+    assert [(clock.updates, metrics["score/auc"]) for clock, metrics in sink.rows if "score/auc" in metrics] == [
+        (2, 114.8),
+        (2, 301.64),
+    ]
+    assert sum("eval/greedy_mean" in metrics for _, metrics in sink.rows) == 1
+    stored = {row.clock.updates: row.metrics for row in rows_after(run.metrics, 0, settled=False)}
+    copied = {}
+    for clock, metrics in sink.rows:
+        copied.setdefault(clock.updates, {}).update(metrics)
+    assert json.dumps(copied) == json.dumps(stored)  # as text, for NaN
+
+
 def test_the_newest_best_checkpoint_and_every_clip_are_handed_over(run, quick):
     sink = Memory(lambda call: time.sleep(0.3 if call == "start" else 0))
     script = Script(run.root, [sink]).train(3)

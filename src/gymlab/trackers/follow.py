@@ -7,11 +7,13 @@ the run it continues, as always, from the last step that the sink holds.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 
 from gymlab.core.clock import Clock
@@ -26,7 +28,7 @@ RETRY_SECONDS = 5.0  # after the first failure, then twice as long each time
 LONGEST_RETRY_SECONDS = 300.0
 SENDING_SHARE = 0.7  # of the time for ending; the rest is for closing
 BATCH = 256  # rows between two checks of the time
-REMEMBERED = 4096  # rows whose names are kept, to know what came late
+REMEMBERED = 4096  # rows whose values are kept, to know what came late or was replaced
 EVERYTHING = 2**62
 
 Extra = Callable[[], bool]  # sends something other than a row; False: not ready yet
@@ -50,7 +52,9 @@ class Follower(threading.Thread):
         self._retry_at = 0.0
         self._retry = RETRY_SECONDS
         self._last = self._held = 0  # update and step
-        self._sent: dict[int, frozenset[str]] = {}
+        self._sent: dict[int, tuple[tuple[str, ...], array[float]]] = {}  # names and values by update
+        self._late: dict[int, dict[str, float]] = {}  # what is about to be added to or replaced in a row
+        self._amending = threading.Lock()
 
     @property
     def down(self) -> bool:
@@ -67,9 +71,12 @@ class Follower(threading.Thread):
         """The later rows are deleted: all rows may be sent."""
         self._upto = EVERYTHING
 
-    def amend(self, update: int, names: Iterable[str]) -> None:
-        """Values were measured for a row that may have been sent already."""
-        self._extras.append(partial(self._send_late, update, frozenset(names)))
+    def amend(self, update: int, values: Mapping[str, float]) -> None:
+        """Values were measured, or measured again, for a row that may have been sent already."""
+        with self._amending:
+            if update not in self._late:
+                self._extras.append(partial(self._send_late, update))
+            self._late.setdefault(update, {}).update(values)
 
     def media(self, path: Path, clock: Clock) -> None:
         """A clip of the policy as it was at `clock`."""
@@ -173,7 +180,7 @@ class Follower(threading.Thread):
         self.sink.flush()
         for row in sent:
             self._last = row.clock.updates
-            self._sent[self._last] = frozenset(row.metrics)
+            self._sent[self._last] = (_shared(tuple(row.metrics)), array("d", row.metrics.values()))
             if len(self._sent) > REMEMBERED:
                 del self._sent[next(iter(self._sent))]
         return len(sent) == BATCH
@@ -184,18 +191,45 @@ class Follower(threading.Thread):
                 return []
             return rows_after(self._paths.metrics, after, upto, BATCH, settled=not self._ending.is_set())
 
-    def _send_late(self, update: int, names: frozenset[str]) -> bool:
-        late = names - self._sent.get(update, frozenset())
+    def _send_late(self, update: int) -> bool:
+        """Send the values of a row that the sink lacks or has otherwise, once the store has them."""
+        ending = self._ending.is_set()
+        if update > self._last and not ending:
+            return False  # the whole row is sent first
+        with self._amending:
+            late = dict(self._late[update])
         for clock, metrics in self._rows(update - 1, update):
-            known = self._at.vec_steps < clock.vec_steps <= self._held  # from before the run was resumed
-            values = {name: value for name, value in metrics.items() if name in late and not known}
-            if late <= metrics.keys() or self._ending.is_set():
-                if values:
-                    self.sink.row(clock, values)
-                return True
-        return not late
+            stored = all(_same(metrics.get(name), value) for name, value in late.items())
+            if not stored and not ending:
+                return False
+            sent = dict(zip(*self._sent.get(update, ((), ())), strict=True))
+            values = {
+                name: metrics[name] for name in late if name in metrics and not _same(sent.get(name), metrics[name])
+            }
+            held = self._at.vec_steps < clock.vec_steps <= self._held  # from before the run was resumed
+            if values and not held:
+                self.sink.row(clock, values)
+            sent.update(values)
+            self._sent[update] = (_shared(tuple(sent)), array("d", sent.values()))
+            with self._amending:
+                if self._late[update] != late:
+                    return False  # measured once more meanwhile
+                del self._late[update]
+            return True
+        return False
 
     def _send_media(self, path: Path, step: int) -> bool:
         if path.is_file():
             self.sink.media(path, step)
         return True
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    """Whether two values are equal; NaN equals NaN."""
+    return one == other or (one is not None and other is not None and math.isnan(one) and math.isnan(other))
+
+
+@lru_cache(64)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The same object for equal names, which most rows have."""
+    return names
