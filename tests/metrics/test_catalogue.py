@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from gymlab.alerts.custom import parse_rule
 from gymlab.envs.make import make_env, time_limit
-from gymlab.metrics import explain
+from gymlab.metrics import catalogue, explain
 from gymlab.metrics.bounds import RULES, Context, bounds, bounds_text, inside, return_range
 from gymlab.metrics.catalogue import (
     METRICS,
@@ -96,6 +97,36 @@ def test_a_family_covers_its_members_and_not_itself():
     assert metric("my/own").priority == 99
 
 
+def test_the_metric_of_a_task_has_the_declaration_of_its_metric_and_keeps_its_label():
+    assert declared("roll/return_mean@a") is declared("roll/return_mean")
+    assert declared("opt/grad_norm/policy_trunk@a b").name == "opt/grad_norm/*"
+    assert check_names(["roll/return_mean@a", "roll/return_men@a", "roll/return_mean@"]) == [
+        "roll/return_mean@", "roll/return_men@a"
+    ]  # fmt: skip
+    (explained,) = explain.explain("roll/return_mean@a")
+    assert explained.name == "roll/return_mean@a"
+    assert explained.facts["task"] == "a"
+    assert "task" not in explain.explain("roll/return_mean")[0].facts
+    names = ["roll/return_mean@b", "roll/return_std", "roll/return_mean", "roll/return_mean@a"]
+    assert ordered(names) == ["roll/return_mean", "roll/return_mean@a", "roll/return_mean@b", "roll/return_std"]
+    assert written("roll/return_mean@a", 1.234) == "1.23"
+    assert decreased_counters({"env_steps@a": 2.0}, {"env_steps@a": 1.0}) == ["env_steps@a"]
+
+
+@pytest.mark.parametrize("namespace", ["model", "intrinsic"])
+def test_a_metric_of_a_learned_model_or_of_a_bonus_needs_a_declaration_as_any_other(monkeypatch, namespace):
+    declaration = Metric(f"{namespace}/x", "A metric that an extension declares.", "", ".2f", 1, (0.0, 1.0))
+    assert declaration.namespace in NAMESPACES
+    assert check_names([declaration.name]) == [declaration.name]
+    with pytest.raises(ValueError, match=f"unknown metric '{declaration.name}'"):
+        parse_rule({"id": "high", "metric": declaration.name, "above": 0})
+    monkeypatch.setitem(catalogue._EXACT, declaration.name, declaration)
+    assert check_names([declaration.name, f"{declaration.name}@a"]) == []
+    assert bounds(f"{declaration.name}@a") == (0.0, 1.0)
+    assert list(grouped(["hp/gamma", declaration.name, "opt/loss"])) == ["opt", namespace, "hp"]
+    assert parse_rule({"id": "high", "metric": f"{declaration.name}@a", "above": 0}).metric == f"{declaration.name}@a"
+
+
 def test_tables_are_ordered_by_namespace_then_priority():
     names = ["hp/gamma", "opt/loss", "opt/entropy", "roll/return_std", "roll/return_mean", "my/own", "updates"]
     assert ordered(names) == [
@@ -155,6 +186,8 @@ CONTEXT = Context(
         ("opt/clip_fraction", (0.0, 1.0)),
         ("opt/loss", (-math.inf, math.inf)),
         ("hp/max_grad_norm", (0.0, 0.5)),
+        ("roll/return_mean@left", (-100.0, 20.0)),
+        ("env/obs_mean/1@left", (0.0, 10.0)),
         ("not/declared", (-math.inf, math.inf)),
     ],
 )

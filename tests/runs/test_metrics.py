@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.types import Histogram
 from gymlab.runs import failpoints
-from gymlab.runs.metrics_reader import MetricsReader
+from gymlab.runs.metrics_reader import CurveReader, MetricsReader
 from gymlab.runs.metrics_writer import MetricsWriter
 
 pytestmark = pytest.mark.fast
@@ -57,6 +57,17 @@ def test_rows_come_back_exactly_with_their_clocks(path: Path, writer: MetricsWri
         assert reader.row(1) == row(1, roll__return_mean=0.1 + 0.2)
         assert reader.last() == row(2, roll__return_mean=1 / 3)
         np.testing.assert_array_equal(reader.read(["roll/return_mean"], clock="seconds")["seconds"], [1 / 7, 2 / 7])
+
+
+def test_the_metrics_of_tasks_are_columns_and_curves_of_their_own(path: Path, writer: MetricsWriter) -> None:
+    names = ["roll/return_mean", "roll/return_mean@a", "roll/return_mean@b"]
+    writer.append([row(update) | {name: float(place) for place, name in enumerate(names)} for update in (1, 2)])
+    writer.commit()
+    with CurveReader(path) as reader:
+        assert reader.names() == names
+        curves = reader.curves(names)
+        assert [curve.name for curve in curves.values()] == names
+        assert [curve.y.tolist() for curve in curves.values()] == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

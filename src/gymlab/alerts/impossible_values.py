@@ -7,9 +7,9 @@ import math
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import EVERYTHING, Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.metrics.bounds import inside
-from gymlab.metrics.catalogue import COUNTERS
+from gymlab.metrics.catalogue import COUNTERS, split_task
 
-RISING = tuple(name for name in COUNTERS if name != "time/progress")  # progress falls where the budget is extended
+RISING = frozenset(COUNTERS) - {"time/progress"}  # progress falls where the budget is extended
 
 
 def _bounds(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
@@ -43,7 +43,7 @@ BOUNDS = AlertRule(
 
 def _counters(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     clock = {name: float(value) for name, value in row.clock._asdict().items() if name != "seconds"}
-    measured = {name: row.metrics[name] for name in RISING if name in row.metrics}
+    measured = {name: value for name, value in row.metrics.items() if split_task(name)[0] in RISING}
     now = clock | {name: value for name, value in measured.items() if math.isfinite(value)}
     fell = sorted(name for name, value in now.items() if value < memory.get(name, -math.inf))
     latest = memory | now

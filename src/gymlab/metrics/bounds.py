@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gymlab.metrics.catalogue import declared
+from gymlab.metrics.catalogue import declared, split_task
 from gymlab.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Limits, Metric
 
 _SLACK = 1e-4  # of the larger bound: metrics are float32 means
@@ -35,7 +35,7 @@ def bounds(name: str, context: Context | None = None) -> Limits:
         return UNBOUNDED
     if not isinstance(metric.bounds, str):
         return metric.bounds
-    tail = name.removeprefix(metric.name[:-1]) if metric.is_family else ""
+    tail = split_task(name)[0].removeprefix(metric.name[:-1]) if metric.is_family else ""
     return RULES[metric.bounds].infer(context or Context(), tail)
 
 

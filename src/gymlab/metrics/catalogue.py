@@ -14,6 +14,8 @@ NAMESPACES = {
     "eval": "Evaluation",
     "score": "Score",
     "opt": "Optimisation",
+    "model": "Learned model",
+    "intrinsic": "Intrinsic reward",
     "env": "Environment",
     "time": "Time",
     "hp": "Hyperparameters",
@@ -27,8 +29,15 @@ _FAMILIES = sorted((metric for metric in METRICS if metric.is_family), key=lambd
 assert len({metric.name for metric in METRICS}) == len(METRICS), "a metric is declared twice"
 
 
+def split_task(name: str) -> tuple[str, str]:
+    """`roll/return_mean@a`, the metric of one task of a run, as its name and `a`; "" where the name has no task."""
+    base, _, task = name.rpartition("@")
+    return (base, task) if base and task else (name, "")
+
+
 def declared(name: str) -> Metric | None:
-    """The declaration of a name, its own or that of its family; None if there is none."""
+    """The declaration of a name, its own or that of its family; None if there is none. A task has its metric's."""
+    name, _ = split_task(name)
     exact = _EXACT.get(name)
     if exact is not None:
         return exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gymlab.core.errors import nearest
 from gymlab.core.explanation import Explanation
 from gymlab.metrics.bounds import bounds_text
-from gymlab.metrics.catalogue import METRICS, NAMESPACES, declared
+from gymlab.metrics.catalogue import METRICS, NAMESPACES, declared, split_task
 from gymlab.metrics.metric import Metric
 
 _FOLDS = {"mean": "their mean", "last": "the last", "sum": "their sum", "min": "the lowest", "max": "the highest"}
@@ -30,7 +30,9 @@ def describe(name: str) -> str:
 
 
 def _explanation(name: str, metric: Metric) -> Explanation:
+    name_alone, task = split_task(name)
     facts = {
+        "task": task,
         "unit": metric.unit or "that of the setting",
         "bounds": bounds_text(metric),
         "direction": _DIRECTIONS[metric.better],
@@ -41,7 +43,7 @@ def _explanation(name: str, metric: Metric) -> Explanation:
         "family": f"one of {metric.name}" if metric.is_family else "",
     }
     if metric.name == "hp/*" and name.startswith("hp/") and name != metric.name:
-        facts["changed by"] = name.removeprefix("hp/")
+        facts["changed by"] = name_alone.removeprefix("hp/")
     return Explanation(name, "metric", metric.help, {key: fact for key, fact in facts.items() if fact})
 
 
@@ -50,6 +52,8 @@ def metrics_table() -> str:
     parts = []
     for namespace, title in NAMESPACES.items():
         rows = sorted((m for m in METRICS if m.namespace == namespace), key=lambda m: (m.priority, m.name))
+        if not rows:  # nothing that ships measures it
+            continue
         lines = ["| name | unit | bounds | better | meaning | taken |", "| --- " * 6 + "|"]
         parts += [f"### {title}", "\n".join([*lines, *map(_row, rows)])]
     return "\n\n".join(parts) + "\n"

@@ -35,5 +35,3 @@ class RunTotals:
     def restore(self, states: dict[str, dict[str, float]]) -> None:
         """Restore the sums from the states of a checkpoint."""
         self._sums = dict(states.get(self.name, {}))
-        if "loop" in states:  # how older checkpoints name it
-            self._sums["opt/kl_stop"] = float(states["loop"].get("kl_stops", 0))
