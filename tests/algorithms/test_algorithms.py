@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gymlab.algorithms import optimizers
 from gymlab.algorithms.a2c import A2CAlgorithm, A2CSettings
 from gymlab.algorithms.opt_metrics import approx_kl, clip_fraction
+from gymlab.algorithms.optimizers import Optimizer
 from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 from gymlab.core.types import Rollout, Spaces
 from gymlab.experience.advantages import normalize, state_values
@@ -185,19 +185,18 @@ def test_the_moments_are_forgotten_only_when_asked_and_only_when_the_rate_change
     params = {"w": jnp.ones(2)}
     for mode, forgets in (("keep", False), ("reset_moments", True)):
         settings = PPOSettings(on_lr_change=mode)
-        state = optimizers.init_optimizer(settings, params)
+        optimizer = Optimizer(settings)
+        state = optimizer.init(params)
         for rate, expected in ((0.1, 1), (0.1, 2), (0.05, 1 if forgets else 3)):
-            state = optimizers.start_update(settings, state, params, jnp.float32(rate))
-            _, state, _ = optimizers.apply_gradients(settings, state, params, {"w": jnp.ones(2)}, jnp.float32(1.0))
+            state = optimizer.start_update(state, params, jnp.float32(rate))
+            _, state, _ = optimizer.step(state, params, {"w": jnp.ones(2)}, jnp.float32(1.0))
             assert state.moments.count == expected
 
 
 def test_gradients_are_clipped_to_the_global_norm():
-    settings = A2CSettings(optimizer="sgd")
+    optimizer = Optimizer(A2CSettings(optimizer="sgd"))
     params = {"a": jnp.zeros(1), "b": jnp.zeros(1)}
-    state = optimizers.start_update(settings, optimizers.init_optimizer(settings, params), params, jnp.float32(1.0))
-    moved, _, norm = optimizers.apply_gradients(
-        settings, state, params, {"a": jnp.array([3.0]), "b": jnp.array([4.0])}, jnp.float32(0.5)
-    )
+    state = optimizer.start_update(optimizer.init(params), params, jnp.float32(1.0))
+    moved, _, norm = optimizer.step(state, params, {"a": jnp.array([3.0]), "b": jnp.array([4.0])}, jnp.float32(0.5))
     assert norm == 5
     np.testing.assert_allclose([moved["a"][0], moved["b"][0]], [-0.3, -0.4], rtol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.docs.snippets import ROOT
 
-from gymlab.algorithms import optimizers
+from gymlab.algorithms.optimizers import Optimizer
 from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
 from gymlab.core.types import Rollout, Spaces
 from gymlab.experience.advantages import Batch, gae_batch
@@ -52,8 +52,9 @@ def test_adam_is_the_default_with_the_published_epsilon():
     # The first step of Adam is rate * g / (|g| + eps): with g = eps it is half the rate.
     settings = PPOSettings()
     params = {"w": jnp.zeros(1)}
-    state = optimizers.start_update(settings, optimizers.init_optimizer(settings, params), params, jnp.float32(0.1))
-    moved, _, _ = optimizers.apply_gradients(settings, state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
+    optimizer = Optimizer(settings)
+    state = optimizer.start_update(optimizer.init(params), params, jnp.float32(0.1))
+    moved, _, _ = optimizer.step(state, params, {"w": jnp.full(1, 1e-5)}, jnp.float32(0.5))
     np.testing.assert_allclose(moved["w"], -0.05, rtol=1e-4)
 
 

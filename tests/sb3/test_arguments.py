@@ -68,6 +68,7 @@ def test_defaults_are_those_of_sb3():
     assert (settings(a2c).learning_rate.start, settings(a2c).gae_lambda.start) == (7e-4, 1.0)
     assert (settings(a2c).optimizer, settings(a2c).optimizer_eps) == ("rmsprop", 1e-5)
     assert settings(A2C("MlpPolicy", "CartPole-v1", use_rms_prop=False)).optimizer == "adam"
+    assert settings(PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"optimizer_class": "AdamW"})).optimizer == "adamw"
 
 
 def test_reinforce_collects_one_time_limit_by_default():

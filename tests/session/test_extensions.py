@@ -92,6 +92,14 @@ class Waves(eqx.Module):
         return jnp.vectorize(one, signature="(n)->(m)")(obs)
 '''
 
+MY_OPTIMIZER = """
+import optax
+
+
+def make():
+    return optax.chain(optax.clip(1.0), optax.scale_by_lion(b1=0.95))
+"""
+
 RECIPE = """
 env:
   id: CartPole-v1
@@ -110,6 +118,8 @@ variants:
       batch_size: 32
       epochs: 2
       pull: lin_0.2
+      optimizer: ./my_optimizer.py:make
+      weight_decay: 0.1
 """
 
 
@@ -118,10 +128,11 @@ FILES = {
     "my_wrapper.py": MY_WRAPPER,
     "my_feature.py": MY_FEATURE,
     "my_encoder.py": MY_ENCODER,
+    "my_optimizer.py": MY_OPTIMIZER,
 }
 
 
-def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
+def test_what_users_write_themselves_trains_and_resumes(cli):
     for name, text in FILES.items():
         (cli.folder / name).write_text(text)
     (cli.folder / "recipes").mkdir()
@@ -132,7 +143,7 @@ def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
     # One reward of 1 a step, times three: a return is three times the length.
     assert 2 * result["eval"]["greedy"]["mean"] % 3 == 0  # two episodes
     manifest = json.loads((cli.folder / "runs/one/manifest.json").read_text())
-    assert len(manifest["references"]) == 4
+    assert len(manifest["references"]) == 5
     assert "wraps the Gymnasium env" in manifest["engine"]["engine_reason"]
     more = cli("resume", "one", "--budget", "1024", "--json")
     assert more.code == 0, more.err
@@ -142,7 +153,8 @@ def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
         rows = reader.read(["updates", "opt/pull", "hp/pull", "env/count"])
     assert rows["env/count"][-1] == 2 * rows["updates"][-1] == 32
     assert (rows["opt/pull"] > 0)[:8].all()
-    names = load_checkpoint(RunPaths(cli.folder / "runs/one"), "last").policy
+    last = load_checkpoint(RunPaths(cli.folder / "runs/one"), "last")
+    names = last.policy
     encoder = {
         name.removeprefix("weights/policy_trunk.encoder."): array.shape
         for name, array in names.items()
@@ -158,4 +170,5 @@ def test_a_users_algorithm_wrapper_encoder_and_feature_train_and_resume(cli):
         "mlp.layers.1.bias": (6,),
     }
     assert names["weights/policy_trunk.encoder.norm.bias"].any()  # zeros at first: it was trained
+    assert "algorithm/optimiser/moments/0/1/mu/policy_head.weight" in last.state
     assert rows["hp/pull"][0] > rows["hp/pull"][4] > 0

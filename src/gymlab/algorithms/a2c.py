@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import estimates, gradient_norms, norm_names, policy_change, scaled_losses
-from gymlab.algorithms.optimizers import apply_gradients, start_update
-from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
+from gymlab.algorithms.settings import AlgorithmSettings, OptimizerName, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
 from gymlab.experience.advantages import Batch, gae_batch, normalize
@@ -28,8 +27,8 @@ class A2CSettings(AlgorithmSettings):
     """Bias against variance of the advantage estimate."""
     normalize_advantage: bool = False
     """Centre and scale the advantages of each rollout."""
-    optimizer: Literal["adam", "rmsprop", "sgd"] = "rmsprop"
-    """Gradient preconditioner."""
+    optimizer: OptimizerName = "rmsprop"
+    """As for ppo."""
 
 
 class A2CAlgorithm(ActorCriticAlgorithm):
@@ -44,8 +43,8 @@ class A2CAlgorithm(ActorCriticAlgorithm):
         del key
         batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, batch, hp)
-        ready = start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, _ = apply_gradients(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        ready = self.optimizer.start_update(state.optimiser, state.params, hp["learning_rate"])
+        params, opt, _ = self.optimizer.step(ready, state.params, grads, hp["max_grad_norm"])
         metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
         metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])

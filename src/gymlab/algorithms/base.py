@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from gymlab.algorithms.optimizers import OptimizerState, init_optimizer
+from gymlab.algorithms.optimizers import MakeOptimizer, Optimizer, OptimizerState
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
 from gymlab.networks.actor_critic import ActorCritic
@@ -23,12 +23,18 @@ class Algorithm(ABC):
     Settings: ClassVar[type[AlgorithmSettings]]
 
     def __init__(
-        self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = FlattenEncoder
+        self,
+        settings: Any,
+        policy: PolicySettings,
+        spaces: Spaces,
+        encoder: MakeEncoder = FlattenEncoder,
+        optimizer: MakeOptimizer | None = None,  # None: the settings name it
     ) -> None:
         self.settings = settings
         self.policy_settings = policy
         self.spaces = spaces
         self.encoder = encoder
+        self.optimizer = Optimizer(settings, optimizer)
 
     def notes(self) -> list[str]:
         """What a user should know of these settings on this env, printed when a run starts."""
@@ -77,14 +83,19 @@ class ActorCriticAlgorithm(Algorithm):
     """
 
     def __init__(
-        self, settings: Any, policy: PolicySettings, spaces: Spaces, encoder: MakeEncoder = FlattenEncoder
+        self,
+        settings: Any,
+        policy: PolicySettings,
+        spaces: Spaces,
+        encoder: MakeEncoder = FlattenEncoder,
+        optimizer: MakeOptimizer | None = None,  # None: the settings name it
     ) -> None:
-        super().__init__(settings, policy, spaces, encoder)
+        super().__init__(settings, policy, spaces, encoder, optimizer)
         self.network = FlatNetwork(lambda key: ActorCritic(key, spaces, policy, encoder))
 
     def init(self, key: Array, n_envs: tuple[int, ...]) -> LearnerState:
         params = self.network.init(key)
-        return LearnerState(params, init_optimizer(self.settings, params), self.initial_buffers(n_envs))
+        return LearnerState(params, self.optimizer.init(params), self.initial_buffers(n_envs))
 
     def initial_buffers(self, n_envs: tuple[int, ...]) -> Tree:
         del n_envs

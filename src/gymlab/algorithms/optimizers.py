@@ -7,40 +7,22 @@ schedule compiles nothing anew.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 from gymlab.networks.flat_network import Params
 
 if TYPE_CHECKING:
     from optax import GradientTransformation
 
-
-def _adam(eps: float) -> GradientTransformation:
-    import optax
-
-    return optax.scale_by_adam(eps=eps)
-
-
-def _rmsprop(eps: float) -> GradientTransformation:
-    import optax
-
-    return optax.scale_by_rms(decay=0.99, eps=eps, eps_in_sqrt=False)
-
-
-def _sgd(eps: float) -> GradientTransformation:
-    import optax
-
-    del eps
-    return optax.identity()
-
-
-# Optax is imported where it is first needed: commands that only read settings do without.
-OPTIMIZERS: dict[str, Callable[[float], GradientTransformation]] = {"adam": _adam, "rmsprop": _rmsprop, "sgd": _sgd}
+MakeOptimizer = Callable[[], "GradientTransformation"]  # of a user's own
+ADAMW_DECAY = 0.01
 
 
 class OptimizerState(NamedTuple):
@@ -48,32 +30,44 @@ class OptimizerState(NamedTuple):
     learning_rate: Array  # of the last update, to notice a change
 
 
-def init_optimizer(settings: AlgorithmSettings, params: Params) -> OptimizerState:
-    return OptimizerState(_transformation(settings).init(params), jnp.full((), -1.0, jnp.float32))
+class Optimizer:
+    """An Optax transformation, by name or a user's own, and the settings around it."""
 
+    def __init__(self, settings: AlgorithmSettings, make: MakeOptimizer | None = None) -> None:
+        self._settings = settings
+        self._make = make
 
-def start_update(
-    settings: AlgorithmSettings, state: OptimizerState, params: Params, learning_rate: Array
-) -> OptimizerState:
-    """Called once per update: forget the moments if the learning rate changed and the settings ask for that."""
-    rate = jnp.asarray(learning_rate, jnp.float32)
-    if settings.on_lr_change == "keep":
-        return OptimizerState(state.moments, rate)
-    changed = (rate != state.learning_rate) & (state.learning_rate >= 0)
-    blank = _transformation(settings).init(params)
-    return OptimizerState(jax.tree.map(lambda new, old: jnp.where(changed, new, old), blank, state.moments), rate)
+    def init(self, params: Params) -> OptimizerState:
+        return OptimizerState(self._transformation.init(params), jnp.full((), -1.0, jnp.float32))
 
+    def start_update(self, state: OptimizerState, params: Params, learning_rate: Array) -> OptimizerState:
+        """Called once per update: forget the moments if the learning rate changed and the settings ask for that."""
+        rate = jnp.asarray(learning_rate, jnp.float32)
+        if self._settings.on_lr_change == "keep":
+            return OptimizerState(state.moments, rate)
+        changed = (rate != state.learning_rate) & (state.learning_rate >= 0)
+        blank = self._transformation.init(params)
+        return OptimizerState(jax.tree.map(lambda new, old: jnp.where(changed, new, old), blank, state.moments), rate)
 
-def apply_gradients(
-    settings: AlgorithmSettings, state: OptimizerState, params: Params, grads: Params, max_grad_norm: Array
-) -> tuple[Params, OptimizerState, Array]:
-    """New parameters, new state and the gradients' norm before clipping."""
-    norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
-    scale = clip_scale(norm, max_grad_norm)
-    grads = jax.tree.map(lambda g: g * scale, grads)
-    directions, moments = _transformation(settings).update(grads, state.moments, params)
-    params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
-    return params, OptimizerState(moments, state.learning_rate), norm
+    def step(
+        self, state: OptimizerState, params: Params, grads: Params, max_grad_norm: Array
+    ) -> tuple[Params, OptimizerState, Array]:
+        """New parameters, new state and the gradients' norm before clipping."""
+        norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
+        scale = clip_scale(norm, max_grad_norm)
+        grads = jax.tree.map(lambda g: g * scale, grads)
+        directions, moments = self._transformation.update(grads, state.moments, params)
+        params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
+        return params, OptimizerState(moments, state.learning_rate), norm
+
+    @cached_property
+    def _transformation(self) -> GradientTransformation:
+        """Optax is imported only here: processes that read settings or evaluate do without."""
+        import optax
+
+        transformation = _named(self._settings) if self._make is None else self._make()
+        decay = _weight_decay(self._settings)
+        return optax.chain(transformation, optax.add_decayed_weights(decay)) if decay else transformation
 
 
 def clip_scale(norm: Array, limit: Array) -> Array:
@@ -81,5 +75,47 @@ def clip_scale(norm: Array, limit: Array) -> Array:
     return jnp.minimum(1.0, limit / (norm + 1e-6))
 
 
-def _transformation(settings: AlgorithmSettings) -> GradientTransformation:
-    return OPTIMIZERS[settings.optimizer](settings.optimizer_eps)
+def check_optimizer(name: str, make: object) -> MakeOptimizer:
+    """A user's optimiser, called once: UserError unless it gives directions to descend along, without a length."""
+    import optax
+
+    if not callable(make):
+        raise UserError(f"optimizer: '{name}' is not a function that returns an optax.GradientTransformation")
+    try:
+        transformation = make()
+    except TypeError as error:
+        raise UserError(f"optimizer: '{name}' cannot be called without arguments: {error}") from error
+    if not isinstance(transformation, optax.GradientTransformation):
+        kind = type(transformation).__name__
+        raise UserError(f"optimizer: '{name}' does not return an optax.GradientTransformation (got {kind})")
+    params = {"w": jnp.zeros(64)}  # zeros: weight decay must not count
+    direction, _ = transformation.update({"w": jnp.ones(64)}, transformation.init(params), params)
+    if direction["w"].sum() <= 0:
+        raise UserError(
+            f"optimizer: the updates of '{name}' do not follow the gradient: leave the learning rate and its sign out "
+            "(optax.scale_by_adam, not optax.adam)"
+        )
+    return make
+
+
+def _named(settings: AlgorithmSettings) -> GradientTransformation:
+    """One of OPTIMIZER_NAMES."""
+    import optax
+
+    eps = settings.optimizer_eps
+    match settings.optimizer:
+        case "adam" | "adamw":
+            return optax.scale_by_adam(eps=eps)
+        case "radam":
+            return optax.scale_by_radam(eps=eps)
+        case "rmsprop":
+            return optax.scale_by_rms(decay=0.99, eps=eps, eps_in_sqrt=False)
+        case "sgd":
+            return optax.identity()
+    raise AssertionError(settings.optimizer)
+
+
+def _weight_decay(settings: AlgorithmSettings) -> float:
+    if settings.weight_decay is None:
+        return ADAMW_DECAY if settings.optimizer == "adamw" else 0.0
+    return settings.weight_decay

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import approx_kl, clip_fraction, estimates, gradient_norms, norm_names, scaled_losses
-from gymlab.algorithms.optimizers import apply_gradients, start_update
 from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
 from gymlab.core.clock import Count, Number
 from gymlab.core.schedules import constant
@@ -90,7 +89,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
             return self._count(now, self._descend(now.learner, grads, hp), totals, metrics, hp)
 
         learner = state._replace(
-            optimiser=start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
+            optimiser=self.optimizer.start_update(state.optimiser, state.params, hp["learning_rate"])
         )
         of_loss = list(jax.eval_shape(self.loss, state.params, batch, hp)[1])
         names = [*of_loss, *norm_names(state.params)]
@@ -131,7 +130,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
         return jnp.mean(error)
 
     def _descend(self, learner: LearnerState, grads: Params, hp: Hyper) -> LearnerState:
-        params, state, _ = apply_gradients(self.settings, learner.optimiser, learner.params, grads, hp["max_grad_norm"])
+        params, state, _ = self.optimizer.step(learner.optimiser, learner.params, grads, hp["max_grad_norm"])
         return learner._replace(params=params, optimiser=state)
 
     def _count(self, now: _Progress, learner: LearnerState, totals: Array, metrics: Metrics, hp: Hyper) -> _Progress:

@@ -10,7 +10,6 @@ from jax import lax
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import gradient_norms, norm_names, policy_change, scaled_losses, weighted_estimates
-from gymlab.algorithms.optimizers import apply_gradients, start_update
 from gymlab.algorithms.settings import AlgorithmSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
@@ -99,8 +98,8 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         sample = jax.tree.map(lambda *parts: jnp.concatenate([fold(x) for x in parts]), *[s for s, _ in pairs])
         count = sample.used.sum()
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, sample, state.buffers, hp)
-        ready = start_update(self.settings, state.optimiser, state.params, hp["learning_rate"])
-        params, opt, _ = apply_gradients(self.settings, ready, state.params, grads, hp["max_grad_norm"])
+        ready = self.optimizer.start_update(state.optimiser, state.params, hp["learning_rate"])
+        params, opt, _ = self.optimizer.step(ready, state.params, grads, hp["max_grad_norm"])
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
         metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)

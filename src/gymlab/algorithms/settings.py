@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gymlab.core.clock import Number
+from gymlab.core.errors import suggestion
 from gymlab.core.schedules import Schedule, Scheduled, constant, within
 from gymlab.core.settings import Settings
 
 Positive = Annotated[Scheduled, within(0)]
 Share = Annotated[Scheduled, within(0, 1)]
+OPTIMIZER_NAMES = ("adam", "adamw", "radam", "rmsprop", "sgd")
+
+
+def _known_optimizer(name: str) -> str:
+    if ":" not in name and name not in OPTIMIZER_NAMES:
+        known = suggestion(name, OPTIMIZER_NAMES)
+        raise ValueError(f"unknown optimizer '{name}': {known} (or give one as module:name)")
+    return name
+
+
+OptimizerName = Annotated[str, AfterValidator(_known_optimizer)]
 
 
 class AlgorithmSettings(Settings):
@@ -29,10 +41,13 @@ class AlgorithmSettings(Settings):
     """Weight of the value loss."""
     max_grad_norm: Positive = constant(0.5)
     """Gradients are scaled down to this global norm."""
-    optimizer: Literal["adam", "rmsprop", "sgd"] = "adam"
-    """Gradient preconditioner."""
+    optimizer: OptimizerName = "adam"
+    """adam, adamw, radam, rmsprop or sgd; or one of your own, by reference (`optax:scale_by_lion`, `./mine.py:make`): a
+    function that returns an optax.GradientTransformation without a learning rate."""
     optimizer_eps: Annotated[Number, Field(gt=0)] = 1e-5
-    """The optimiser's epsilon."""
+    """Epsilon of the named optimisers."""
+    weight_decay: Annotated[Number, Field(ge=0)] | None = None
+    """Decoupled weight decay, times the learning rate; default: 0.01 for adamw, none for the others."""
     on_lr_change: Literal["keep", "reset_moments"] = "keep"
     """Forget the optimiser's moments whenever the learning rate changes."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from gymlab.algorithms.settings import AlgorithmSettings
+from gymlab.algorithms.settings import OPTIMIZER_NAMES, AlgorithmSettings
 from gymlab.core.clock import Count, parse_number
 from gymlab.core.errors import UserError
 from gymlab.envs.settings import EnvSettings
@@ -188,6 +188,9 @@ def _check_parts_load(recipe: Recipe, node: Node, problems: Problems) -> None:
     named: list[tuple[KeyPath, str]] = [(("features", i), part.name) for i, part in enumerate(recipe.features)]
     if recipe.policy.encoder is not None and recipe.policy.encoder not in ENCODER_NAMES:
         named.append((("policy", "encoder"), recipe.policy.encoder))
+    algorithm = recipe.algorithm
+    if algorithm.settings.optimizer not in OPTIMIZER_NAMES:
+        named.append(((algorithm.name, "optimizer"), algorithm.settings.optimizer))
     for path, reference in named:
         try:
             load_reference(reference)

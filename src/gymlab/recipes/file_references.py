@@ -40,7 +40,7 @@ def rebase_references(variant: Node) -> Node:
         elif key == "policy":
             changed[name] = _rebase_keys(node, texts=("encoder",), parts=())
         else:
-            changed[name] = node
+            changed[name] = _rebase_keys(node, texts=("optimizer",), parts=())  # only an algorithm's block has one
     return Node(changed, variant.location)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gymlab.algorithms.registry import ALGORITHMS
+from gymlab.algorithms.settings import OPTIMIZER_NAMES
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.schedules import parse_schedule
 from gymlab.envs.settings import EnvSettings
@@ -144,7 +145,7 @@ POLICY_KWARGS = (
     Argument("activation_fn", "tanh", "a name or anything with one (`nn.ReLU`, `jax.nn.relu`); torch is not imported"),
     Argument("ortho_init", True, "the same; the policy's last layer is orthogonal with gain 0.01 in any case"),
     Argument("log_std_init", 0.0, "the same"),
-    Argument("optimizer_class", None, "`Adam`, `RMSprop` or `SGD`, by name or class"),
+    Argument("optimizer_class", None, "`Adam`, `AdamW`, `RAdam`, `RMSprop` or `SGD`, by name or class"),
     Argument("optimizer_kwargs", None, "`eps` only"),
     _refused("full_std", True, "gSDE always has one std per feature and action"),
     _refused("use_expln", False, "gSDE's std is an exponential"),
@@ -211,7 +212,6 @@ _NAMES = {ours: theirs for theirs, ours in _SETTINGS.items()} | {
     "value_hidden": "policy_kwargs net_arch",
 }
 _ACTIVATIONS = {"leakyrelu": "leaky_relu", "swish": "silu"}
-_OPTIMIZERS = ("adam", "rmsprop", "sgd")
 
 
 def bind(owner: str, table: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def _plain_policy(owner: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
             owner, "activation_fn", values["activation_fn"], tuple(ACTIVATIONS), _ACTIVATIONS
         )
     if values.get("optimizer_class") is not None:
-        values["optimizer_class"] = _named(owner, "optimizer_class", values["optimizer_class"], _OPTIMIZERS, {})
+        values["optimizer_class"] = _named(owner, "optimizer_class", values["optimizer_class"], OPTIMIZER_NAMES, {})
     extra = [name for name in values.get("optimizer_kwargs") or {} if name != "eps"]
     if extra:
         raise UserError(f"{owner} policy_kwargs: optimizer_kwargs '{extra[0]}' is not supported: only 'eps' is")

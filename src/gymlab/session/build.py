@@ -11,7 +11,9 @@ import jax
 import numpy as np
 
 from gymlab.algorithms.base import Algorithm
+from gymlab.algorithms.optimizers import MakeOptimizer, check_optimizer
 from gymlab.algorithms.registry import ALGORITHMS
+from gymlab.algorithms.settings import OPTIMIZER_NAMES
 from gymlab.core.errors import UserError
 from gymlab.core.period import Period
 from gymlab.core.types import Array, Spaces
@@ -218,7 +220,9 @@ def is_small(recipe: Recipe, spaces: Spaces) -> bool:
 def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     """The algorithm and the normaliser of a recipe, for an env with these spaces."""
     make = algorithm_class(recipe.algorithm.name)
-    algorithm = make(recipe.algorithm.settings, recipe.policy, spaces, make_encoder(recipe.policy, spaces.observation))
+    settings = recipe.algorithm.settings
+    encoder = make_encoder(recipe.policy, spaces.observation)
+    algorithm = make(settings, recipe.policy, spaces, encoder, _users_optimizer(settings.optimizer))
     normalising = Normalizer(spaces.observation, **recipe.normalize.model_dump())
     return Agent(algorithm, normalising, skips=recipe.on_nan == "skip", statistics=recipe.metrics.statistics)
 
@@ -233,6 +237,10 @@ def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:
     if not (isinstance(found, type) and issubclass(found, eqx.Module)):
         raise UserError(f"policy.encoder: '{policy.encoder}' is not an equinox.Module class")
     return found
+
+
+def _users_optimizer(name: str) -> MakeOptimizer | None:
+    return None if name in OPTIMIZER_NAMES else check_optimizer(name, load_reference(name))
 
 
 def algorithm_class(name: str) -> type[Algorithm]:

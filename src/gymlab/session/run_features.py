@@ -101,6 +101,7 @@ def references(recipe: Recipe) -> list[str]:
         recipe.env.id,
         recipe.algorithm.name,
         recipe.policy.encoder or "",
+        recipe.algorithm.settings.optimizer,
         *(part.name for part in recipe.env.wrappers),
         *(part.name for part in recipe.features),
     ]
