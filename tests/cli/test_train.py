@@ -13,6 +13,7 @@ from gymlab.runs.checkpoints import load_checkpoint, read_index, steps
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
 from tests.running import assert_same_run, environment, metric_rows
+from tests.runs.portable_names import unportable_names
 
 TINY = [
     "n_envs=4",
@@ -72,6 +73,7 @@ def test_the_run_directory_holds_what_the_design_says(trained):
     assert manifest["seed"] == 0
     assert manifest["engine"]["engine"] == "jax"
     assert json.loads((trained.folder / "runs/registry.json").read_text())[0]["id"] == "one"
+    assert unportable_names(str(path.relative_to(paths.root.parent)) for path in paths.root.rglob("*")) == []
 
 
 def test_the_sidecar_holds_the_stores_row(trained):

@@ -23,7 +23,8 @@ def test_plain_names_are_run_ids(run_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "run_id", ["", ".", "..", "-x", "_x", ".git", "a/b", "a\\b", "a b", "a\n", "ä", "x" * 65, "a\0", "CON", "nul.txt"]
+    "run_id",
+    ["", ".", "..", "-x", "_x", ".git", "a/b", "a\\b", "a b", "a\n", "ä", "x" * 65, "a\0", "CON", "nul.txt", "a."],
 )
 def test_other_names_are_not(run_id: str, tmp_path: Path) -> None:
     assert not valid_run_id(run_id)

@@ -129,12 +129,6 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """The hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def write_new(path: Path, data: bytes, halfway: Callable[[], None]) -> None:
     """Write and fsync a file in a temporary folder; `halfway` is called when half of it is written (a failpoint)."""
     with yield_lock(), os.fdopen(platform.open_new(path), "wb", buffering=0) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -115,7 +116,9 @@ def prepare_runs_folder(runs_root: Path) -> None:
 
 def valid_run_id(run_id: str) -> bool:
     """Whether a name is a valid run id, on every operating system."""
-    return RUN_ID.fullmatch(run_id) is not None and run_id.partition(".")[0].lower() not in _WINDOWS_DEVICES
+    # Windows drops a dot at the end, and has devices whose names are taken with any suffix.
+    device = run_id.partition(".")[0].lower() in _WINDOWS_DEVICES
+    return RUN_ID.fullmatch(run_id) is not None and not run_id.endswith(".") and not device
 
 
 def run_paths(runs_root: Path, run_id: str) -> RunPaths:
@@ -123,12 +126,21 @@ def run_paths(runs_root: Path, run_id: str) -> RunPaths:
     if not valid_run_id(run_id):
         raise UserError(
             f"run id {run_id[:80]!r} is not valid: letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, at most 64, and no reserved name"
+            "beginning with a letter or digit, not ending with a dot, at most 64, and no reserved name"
         )
     paths = RunPaths(runs_root / run_id)
     if paths.root.is_symlink():
         raise UserError(f"run '{run_id}' is a link: not followed")
     return paths
+
+
+def stored_name(runs_root: Path, run_id: str) -> str:
+    """A run id in the case of its folder: macOS and Windows open it in any case, so it is found in any here too."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(runs_root)
+    alike = [name for name in names if name.lower() == run_id.lower()]
+    return alike[0] if len(alike) == 1 else run_id
 
 
 def new_run_id(name: str) -> str:

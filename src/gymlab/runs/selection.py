@@ -12,12 +12,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs import checkpoints
 from gymlab.runs.manifest import require_format
-from gymlab.runs.paths import RunPaths, run_paths, valid_run_id
+from gymlab.runs.paths import RunPaths, run_paths, stored_name, valid_run_id
 from gymlab.runs.registry import Registry
 
 _LISTED = 8
@@ -40,7 +41,7 @@ def _find_run(text: str, runs_root: str | Path, *, by_path: bool) -> RunPaths:
     if text.startswith("@"):
         return run_paths(root, _by_rank(text, Registry(root).runs(), root))
     if valid_run_id(text):
-        if (exact := run_paths(root, text)).exists:
+        if (exact := run_paths(root, stored_name(root, text))).exists:
             return exact
         ids = [entry["id"] for entry in Registry(root).runs()]
         matches = [run_id for run_id in ids if run_id.startswith(text)]
@@ -61,7 +62,7 @@ def select_checkpoint(
 
     Checkpoints are numbered by the clock of the run's first budget.
     """
-    run, _, which = text.rstrip("/").rpartition("/")
+    run, which = split_last(text)
     which = which.removeprefix("@")
     if run and (which in ("best", "last") or re.fullmatch(r"[0-9]{1,19}", which)):
         if by_path and Path(run).name == "checkpoints" and (owner := _by_path(str(Path(run).parent))) is not None:
@@ -75,6 +76,12 @@ def select_checkpoint(
             hint = suggestion(which[:80], ["best", "last"])
             raise UserError(f"run '{paths.run_id}' has no checkpoint {which[:80]!r}: {hint}") from None
         raise
+
+
+def split_last(text: str, path: ModuleType = os.path) -> tuple[str, str]:
+    """`RUN/best` as (`RUN`, `best`), by the separators of the operating system: `path` is its `os.path`."""
+    run, which = path.split(text.rstrip(path.sep + (path.altsep or "")))
+    return str(run), str(which)
 
 
 def select_checkpoints(paths: RunPaths, text: str) -> list[str]:

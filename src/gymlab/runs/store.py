@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.runs import checkpoints, files
 from gymlab.runs.locks import Owner, RunLock, RunLocked
-from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths
+from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths, stored_name
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import Status, now, read_record
@@ -186,6 +186,8 @@ def remove_run(paths: RunPaths) -> None:
 
 
 def _claim(root: Path, run_id: str | None, name: str) -> RunPaths:
+    if run_id is not None and (other := stored_name(root, run_id)) != run_id:
+        raise UserError(f"run id '{run_id}' differs from that of run '{other}' in case only: choose another")
     while True:
         paths = run_paths(root, run_id or new_run_id(name))
         try:
