@@ -16,7 +16,13 @@ from gymlab.envs.make import split_wrappers
 from gymlab.envs.ports.registry import PORTS, find_port
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.transform import transformed
-from gymlab.envs.wrapper_stacks import check_alike, evaluation_settings, wrapper_stacks
+from gymlab.envs.wrapper_stacks import (
+    check_alike,
+    evaluation_settings,
+    keeps_returns,
+    leaves_bounds,
+    wrapper_stacks,
+)
 from gymlab.training.evaluation import Evaluator
 
 pytestmark = pytest.mark.fast
@@ -101,3 +107,23 @@ def test_the_reported_return_is_without_noise_and_without_shaping():
     noisy = score({"observation_noise": {"std": 9.0, "in_evaluation": True}})
     assert noisy < plain / 2
     assert np.isfinite(noisy)
+
+
+class Bonus(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward + 0.1
+
+
+class Quiet(Bonus):
+    keeps_returns = True
+
+
+def test_wrappers_say_whether_what_is_known_of_the_env_still_holds():
+    assert keeps_returns(settings(*NOISY))
+    assert leaves_bounds(settings(*NOISY))
+    assert not leaves_bounds(settings("time_aware", "frame_stack"))
+    assert not keeps_returns(settings("time_aware", f"{__name__}:Bonus"))  # it may pay what it likes
+    assert keeps_returns(settings(f"{__name__}:Quiet"))
+    other_physics = settings({"randomize": {"gravity": [9, 11]}})
+    assert leaves_bounds(other_physics)
+    assert not keeps_returns(other_physics)

@@ -201,6 +201,9 @@ def test_bounds_of_returns_come_from_the_env_unless_it_was_changed(one):
     settings = read_settings(one.recipe)
     assert context_of(settings, limit=500).return_range == (1.0, 500.0)
     assert context_of(settings | {"env.kwargs.x": 1}, limit=500).return_range is None
+    wrapped = settings | {"env.wrappers": ["./mine.py:Bonus"]}
+    assert context_of(wrapped, limit=500).return_range is None
+    assert context_of(wrapped, limit=500, keeps_returns=True).return_range == (1.0, 500.0)
 
 
 def test_a_run_without_anything_still_has_a_page_and_a_report(tmp_path):

@@ -54,6 +54,7 @@ class Judged(NamedTuple):
 
     evidence: Evidence | None = None  # None: the row passes
     memory: Memory | None = None  # None: unchanged
+    counts: bool = True  # False: the row only changes the memory
 
 
 # Returns None where the row holds nothing to judge: it then counts neither as failing nor as passing.
@@ -300,7 +301,7 @@ class AlertEngine:
             return None
         if judged.memory is not None:
             state.memory = judged.memory
-        if row.progress < rule.after:
+        if row.progress < rule.after or not judged.counts:
             return None
         self._count(rule, state, row, judged.evidence)
         before = state.active

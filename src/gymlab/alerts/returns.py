@@ -48,20 +48,27 @@ NO_EPISODE = AlertRule(
 )
 
 
-def _returns(row: JudgedRow, memory: Memory) -> tuple[float, Memory] | None:
+def _comparable(memory: Memory, run: RunContext) -> Memory:
+    """The memory; only the time limit where a resume has changed that: older returns say nothing of those now."""
+    limit = float(run.context.max_episode_steps or 0)
+    return memory if memory.get("limit") == limit else {"limit": limit}
+
+
+def _returns(row: JudgedRow, memory: Memory, run: RunContext) -> tuple[float, Memory] | None:
     """The training return and what it was at its first, best and lowest; from a full window on."""
     returned = row.metrics["roll/return_mean"]
     window = row.metrics["roll/return_window"]
     if math.isnan(returned) or window < 20:
         return None
-    if not memory:
-        memory = {"first": returned, "best": returned, "best_at": row.progress, "spread": 0.0}
+    memory = _comparable(memory, run)
+    if "best" not in memory:
+        memory = {**memory, "first": returned, "best": returned, "best_at": row.progress, "spread": 0.0}
     spread = max(memory["spread"], abs(row.metrics.get("roll/return_std", 0.0)))
     return returned, {**memory, "spread": spread if math.isfinite(spread) else memory["spread"]}
 
 
 def _stalled(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    found = _returns(row, memory)
+    found = _returns(row, memory, run)
     if found is None:
         return None
     returned, memory = found
@@ -109,7 +116,7 @@ STALLED = AlertRule(
 
 
 def _collapsed(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    found = _returns(row, memory)
+    found = _returns(row, memory, run)
     if found is None:
         return None
     returned, memory = found
@@ -163,18 +170,19 @@ COLLAPSED = AlertRule(
 )
 
 
-def _span(row: JudgedRow, memory: Memory) -> tuple[float, float, Memory] | None:
+def _span(row: JudgedRow, memory: Memory, run: RunContext) -> tuple[float, float, Memory] | None:
     """The training return, what training has gained so far, and the memory with it."""
     returned = row.metrics["roll/return_mean"]
     if math.isnan(returned):
         return None
+    memory = _comparable(memory, run)
     low = min(memory.get("low", returned), returned)
     high = max(memory.get("high", returned), returned)
-    return returned, high - low, {"low": low, "high": high}
+    return returned, high - low, {**memory, "low": low, "high": high}
 
 
 def _gap(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    found = _span(row, memory)
+    found = _span(row, memory, run)
     if found is None:
         return None
     returned, span, memory = found
@@ -213,13 +221,13 @@ EVAL_GAP = AlertRule(
 
 
 def _greedy(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    found = _span(row, memory)
+    found = _span(row, memory, run)
     if found is None:
         return None
     _, _, memory = found
     greedy = row.metrics["eval/greedy_mean"]
     sampled = row.metrics["eval/sampled_mean"]
-    memory = {"low": min(memory["low"], sampled), "high": max(memory["high"], sampled)}
+    memory = {**memory, "low": min(memory["low"], sampled), "high": max(memory["high"], sampled)}
     span = max(memory["high"] - memory["low"], abs(sampled) * 0.2)
     errors = [row.metrics.get(f"eval/{mode}_std", 0.0) for mode in ("greedy", "sampled")]
     error = math.hypot(*errors) / math.sqrt(max(row.metrics.get("eval/greedy_episodes", 1.0), 1))

@@ -13,7 +13,7 @@ from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.make import env_stack, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.envs.transform import transformed
-from gymlab.envs.wrappers import arguments, is_transform, load_wrapper
+from gymlab.envs.wrappers import WRAPPERS, arguments, is_transform, load_wrapper
 
 
 class WrapperStacks(NamedTuple):
@@ -66,6 +66,19 @@ def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, tra
         theirs = getattr(evaluated, name)
         if mine != theirs:
             raise RunError(f"training and evaluation see different envs: {name} is {mine} against {theirs}")
+
+
+def leaves_bounds(settings: EnvSettings) -> bool:
+    """Whether observations may lie outside their space, as a wrapper declares with `leaves_bounds = True`."""
+    return any(getattr(load_wrapper(part.name), "leaves_bounds", False) for part in settings.wrappers)
+
+
+def keeps_returns(settings: EnvSettings) -> bool:
+    """Whether returns stay within what is known of the env.
+
+    True of gymlab's wrappers that do not declare `keeps_returns = False`; one of the user's must declare it.
+    """
+    return all(getattr(load_wrapper(part.name), "keeps_returns", part.name in WRAPPERS) for part in settings.wrappers)
 
 
 def _training_only(part: Part) -> bool:

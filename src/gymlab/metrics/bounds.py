@@ -16,6 +16,7 @@ from gymlab.metrics.catalogue import declared, split_task
 from gymlab.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Limits, Metric
 
 _SLACK = 1e-4  # of the larger bound: metrics are float32 means
+_OBSERVED = 0.01  # of the width: envs that declare round bounds and overstep them a little do no harm
 
 
 class Context(NamedTuple):
@@ -26,25 +27,41 @@ class Context(NamedTuple):
     return_range: Limits | None = None
     max_episode_steps: int | None = None
     settings: Mapping[str, Any] = MappingProxyType({})  # flat keys such as `n_envs` and `ppo.epochs`, as written
+    earlier: Mapping[str, Limits] = MappingProxyType({})  # by metric, of the run's sessions before this one
 
 
 def bounds(name: str, context: Context | None = None) -> Limits:
-    """The lowest and the highest value a metric can have; infinite if unlimited or unknown."""
+    """The lowest and the highest value a metric can have; infinite if unlimited or unknown.
+
+    A resumed run has rows, and episodes in its window, from before its settings were changed: its bounds hold both.
+    """
+    low, high = _inferred(name, context or Context())
+    before = context.earlier.get(name, (low, high)) if context is not None else (low, high)
+    return min(low, before[0]), max(high, before[1])
+
+
+def _inferred(name: str, context: Context) -> Limits:
     metric = declared(name)
     if metric is None:
         return UNBOUNDED
     if not isinstance(metric.bounds, str):
         return metric.bounds
     tail = split_task(name)[0].removeprefix(metric.name[:-1]) if metric.is_family else ""
-    return RULES[metric.bounds].infer(context or Context(), tail)
+    return RULES[metric.bounds].infer(context, tail)
 
 
-def inside(value: float, limits: Limits) -> bool:
-    """Whether a value is within its bounds, up to rounding. NaN is."""
+def inside(value: float, limits: Limits, name: str = "") -> bool:
+    """Whether a value of the metric `name` is within its bounds, up to rounding; observations have more room. NaN is.
+
+    Flappy Bird's 1.002 in a Box(-1, 1) is an inaccuracy of its author's, not a fault.
+    """
     if math.isnan(value):
         return True
     low, high = limits
-    slack = _SLACK * max((abs(limit) for limit in limits if math.isfinite(limit)), default=1.0) + 1e-6
+    size = max((abs(limit) for limit in limits if math.isfinite(limit)), default=1.0)
+    slack = _SLACK * size + 1e-6
+    if name.startswith("env/obs_"):
+        slack = max(slack, _OBSERVED * (high - low if math.isfinite(high - low) else size))
     return low - slack <= value <= high + slack
 
 

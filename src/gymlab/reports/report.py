@@ -91,9 +91,14 @@ def known_bounds(facts: Facts) -> dict[str, Limits]:
 
 def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Limits]:
     """The same without the run's facts."""
+    return {name: bounds(name, context_of(settings)) for name in names} | written_bounds(paths)
+
+
+def written_bounds(paths: RunPaths) -> dict[str, Limits]:
+    """The bounds that the run itself wrote, by metric; {} before it has."""
     reported = read_record(report_json(paths)).get("bounds")
     noted = {**read_record(bounds_json(paths)), **(reported if isinstance(reported, dict) else {})}
-    found = {name: bounds(name, context_of(settings)) for name in names}
+    found: dict[str, Limits] = {}
     for name, pair in noted.items():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float | None) for x in pair):
             low, high = pair
@@ -101,10 +106,21 @@ def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]
     return found
 
 
-def context_of(settings: Mapping[str, Any], action: Any = None, observation: Any = None, limit: int = 0) -> Context:
-    """The context that bounds are inferred from, of a run's settings and spaces."""
+def context_of(
+    settings: Mapping[str, Any],
+    action: Any = None,
+    observation: Any = None,
+    limit: int = 0,
+    *,
+    keeps_returns: bool | None = None,
+) -> Context:
+    """The context that bounds are inferred from, of a run's settings and spaces.
+
+    `keeps_returns`: whether all wrappers leave the env's own reward as it is; None: unknown, so only without wrappers.
+    """
     setting = settings.get("env.max_episode_steps")
     steps = limit or (setting if isinstance(setting, int) else 0)
     changed = [key for key in settings if key.startswith("env.kwargs.") or (key == "env.kwargs" and settings[key])]
-    possible = return_range(str(settings.get("env.id")), steps, dict.fromkeys(changed)) if steps else None
+    kept = not settings.get("env.wrappers") if keeps_returns is None else keeps_returns
+    possible = return_range(str(settings.get("env.id")), steps, dict.fromkeys(changed)) if steps and kept else None
     return Context(action, observation, possible, steps or None, settings)

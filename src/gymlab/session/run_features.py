@@ -22,6 +22,7 @@ from gymlab.envs.check import ignores_seed
 from gymlab.envs.references import is_reference, load_reference
 from gymlab.envs.registry import find_spec
 from gymlab.envs.settings import Part
+from gymlab.envs.wrapper_stacks import keeps_returns, leaves_bounds
 from gymlab.envs.wrappers import WRAPPERS
 from gymlab.features.alerts import Alerts
 from gymlab.features.machine_metrics import MachineMetrics
@@ -35,7 +36,7 @@ from gymlab.metrics.bounds import Context
 from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
-from gymlab.reports.report import context_of
+from gymlab.reports.report import context_of, written_bounds
 from gymlab.runs.files import sha256, write_text
 from gymlab.runs.manifest import versions
 from gymlab.runs.paths import RunPaths
@@ -53,6 +54,7 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
     recipe = parts.recipe
     settings = flat_settings(recipe)
     defaults = default_settings(settings, of_algorithm=True)
+    context = _metric_context(parts, store.paths)
     return [
         MachineMetrics(parts.histogram_schedule, parts.program.most, parts.compile_seconds_before),
         record,
@@ -60,8 +62,8 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
         latest,
         StatusFile(store, recipe.env.solved_at, recipe.stop.solved_by),
         WarnSkippedUpdates(),
-        _alerts(parts, store.paths),
-        WriteReport(store, settings, defaults, _metric_context(parts)),
+        _alerts(parts, store.paths, context),
+        WriteReport(store, settings, defaults, context),
         *(_custom_feature(part) for part in recipe.features),
     ]
 
@@ -121,19 +123,28 @@ def _custom_feature(part: Part) -> Feature:
         ) from error
 
 
-def _metric_context(parts: Parts) -> Context:
+def _metric_context(parts: Parts, paths: RunPaths) -> Context:
+    """What bounds of metrics are inferred from: the spaces, as far as the wrappers keep to them."""
+    env = parts.recipe.env
     spaces = parts.spaces
-    return context_of(flat_settings(parts.recipe), spaces.action, spaces.observation, spaces.max_episode_steps)
+    context = context_of(
+        flat_settings(parts.recipe),
+        spaces.action,
+        None if leaves_bounds(env) else spaces.observation,
+        spaces.max_episode_steps,
+        keeps_returns=keeps_returns(env),
+    )
+    return context._replace(earlier=written_bounds(paths))
 
 
-def _alerts(parts: Parts, paths: RunPaths) -> Alerts:
+def _alerts(parts: Parts, paths: RunPaths, context: Context) -> Alerts:
     """Alerts by the rules of the algorithm, of the algorithms it extends, and of the recipe."""
     recipe = parts.recipe
     lineage = algorithm_class(recipe.algorithm.name).__mro__
     names = [name for kind in lineage for name, known in ALGORITHMS.items() if known is kind]
     rules = rules_for(names, [rule.rule() for rule in recipe.alerts.rules], recipe.alerts.off)
     check_copies = "identical-envs" not in recipe.alerts.off and recipe.n_envs > 1
-    engine = AlertEngine(rules, RunContext(_metric_context(parts), masked=parts.spaces.masked))
+    engine = AlertEngine(rules, RunContext(context, masked=parts.spaces.masked))
     return Alerts(engine, paths, lambda: _copies_metric(recipe) if check_copies else {})
 
 

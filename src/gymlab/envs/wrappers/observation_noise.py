@@ -25,6 +25,7 @@ class ObservationNoise(BaseTransform):
 
     random: ClassVar[bool] = True
     training_only: ClassVar[bool] = True
+    leaves_bounds: ClassVar[bool] = True
 
     std: Annotated[Number, Field(ge=0)]
     """Standard deviation, in the units of the observation."""

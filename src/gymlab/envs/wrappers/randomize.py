@@ -22,6 +22,9 @@ class Randomize(EnvWrapper, RecordConstructorArgs):
     The env's own draws are not touched: with ranges of one value an episode is what it would have been.
     """
 
+    leaves_bounds = True  # the space and the rewards known of the env are those of its usual physics
+    keeps_returns = False
+
     def __init__(self, env: Env, **ranges: Json) -> None:
         arguments: EnvKwargs = dict(ranges)
         RecordConstructorArgs.__init__(self, **arguments)
