@@ -62,7 +62,7 @@ def make_run(root, run_id, *, updates=40, n_envs=8, learning_rate="lin_1e-3", se
         with MetricsWriter(store.paths.metrics) as writer:
             writer.append([row(update, n_envs, updates) for update in range(1, updates + 1)])
         score = {"mean": 500.0, "std": 10.0, "n": 100}
-        store.note(best_return=500.0, solved=True, eval={"greedy": score, "sampled": score | {"mean": 480.0}})
+        store.note(score=500.0, solved=True, eval={"greedy": score, "sampled": score | {"mean": 480.0}})
         store.end(status, "budget", end)
     return store.paths
 

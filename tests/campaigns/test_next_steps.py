@@ -38,7 +38,7 @@ def test_it_holds_the_question_curves_settings_and_findings_of_what_fell_short(r
 
 def test_it_is_written_to_a_file_and_a_place_that_cannot_be_written_is_told(cli):
     assert json.loads(cli("next-steps", "--json").out)["text"].startswith("# Next learning steps")
-    assert "No run has been evaluated yet" in cli("next-steps").out
+    assert "No run has a score yet" in cli("next-steps").out
     assert cli("next-steps", "--output", "steps.md").code == 0
     assert (cli.folder / "steps.md").is_file()
     assert cli("next-steps", "--output", "no/such/folder/steps.md").code == 2

@@ -40,7 +40,7 @@ def make(root: Path, run_id: str, note: str | None = None) -> RunStore:
         metrics.append([{**clock._asdict(), "roll/return_mean": float("nan")}])
     arrays = {"w": np.zeros(2, np.float32)}
     save_checkpoint(store.paths, step=256, policy=arrays, state=arrays, info={}, kinds={"best"}, keep=1)
-    store.note(best_return=float("nan"))
+    store.note(score=float("nan"))
     return store
 
 
@@ -84,7 +84,7 @@ def test_show_has_everything(root: Path) -> None:
     facts = strict(call("show", "@last", "--json").output)
     assert facts["run"]["id"] == "one"
     assert facts["status"]["stop_reason"] == "budget"
-    assert facts["checkpoints"] == {"last": "256", "best": "256", "periodic": [], "env_steps": [256]}
+    assert facts["checkpoints"] == {"last": "256", "best": "256", "periodic": [], "clock": "env_steps", "steps": [256]}
     assert facts["metrics"]["vec_steps"] == 32
     assert "stop_reason: budget" in call("show", "one").output
 

@@ -46,7 +46,7 @@ def unsolved(root, run_id, *, returns, rate="lin_1e-3", gamma=0.98, status="fini
             judged = {"eval/greedy_mean": float(value), "eval/sampled_mean": float(value)}
             writer.amend(update, values | (judged if update % (len(returns) // 4) == 0 else {}))
     record = files.read_json(paths.status)
-    record["summary"] |= {"solved": False, "best_return": float(max(returns))}
+    record["summary"] |= {"solved": False, "score": float(max(returns))}
     files.write_json(paths.status, record)
     return paths
 

@@ -36,7 +36,7 @@ Run `one`, jax engine on cpu.
 | solved | yes (greedy return of 475) |
 | greedy | 500.00 ± 10.00 over 100 episodes |
 | sampled | 480.00 ± 10.00 over 100 episodes |
-| best evaluation | 500.00 |
+| score | 500.00 |
 | steps | 1280 vec_steps · 10.24k env_steps · 40 updates · 320 gradient_steps · 160 episodes |
 | time | 10 s |
 
@@ -262,7 +262,7 @@ def test_whatever_a_stranger_wrote_the_pages_are_made(tmp_path, odd):
     )
     paths.manifest.write_text(json.dumps(dict.fromkeys(keys, odd)))
     clock = dict.fromkeys(("updates", "vec_steps", "env_steps", "episodes", "seconds", "gradient_steps"), odd)
-    summary = {"eval": {"greedy": odd}, "solved": odd, "best_return": odd}
+    summary = {"eval": {"greedy": odd}, "solved": odd, "score": odd}
     for status in ({"clock": clock, "summary": summary}, {"clock": odd, "summary": odd}):
         paths.status.write_text(json.dumps({"status": "finished", "stop_reason": odd, **status}))
         settings = dict.fromkeys(read_settings(paths.recipe), odd)

@@ -33,13 +33,13 @@ def ids(root: Path) -> list[str]:
 def test_runs_are_listed_newest_first_with_what_matters(tmp_path: Path) -> None:
     for run_id in ("b", "a", "c"):
         with begin(tmp_path, run_id, created=run_id) as store:
-            store.note(best_return=500.0, solved=True)
+            store.note(score=500.0, solved=True)
             store.end("finished", "budget", Clock(5, 50, 400, 9, 1.5, 7))
     assert ids(tmp_path) == ["c", "a", "b"]
     newest = Registry(tmp_path).runs()[0]
     assert newest == {
         **{"id": "c", "name": "CartPole-v1:ppo", "env": "CartPole-v1", "algorithm": None, "seed": 3, "created": "c"},
-        **{"status": "finished", "stop_reason": "budget", "best_return": 500.0, "solved": True},
+        **{"status": "finished", "stop_reason": "budget", "score": 500.0, "solved": True},
         **{"updates": 5, "vec_steps": 50, "env_steps": 400, "episodes": 9, "seconds": 1.5, "gradient_steps": 7},
         **{"group": None, "note": None, "tags": []},
     }
@@ -140,7 +140,7 @@ def test_entries_change_in_place(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     for run_id in ("a", "b"):
         registry.register({"id": run_id})
-    registry.update("a", best_return=float("nan"))
+    registry.update("a", score=float("nan"))
     registry.register({"id": "a", "note": "again"})
     assert registry.entries() == [{"id": "b"}, {"id": "a", "note": "again"}]
     with pytest.raises(RunError, match="'z'"):

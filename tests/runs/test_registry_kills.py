@@ -31,7 +31,7 @@ def write(writer, out):
     registry = Registry(root)
     for n in range(each):
         registry.register({"id": f"run-{writer:02}-{n:03}", "name": "CartPole-v1:ppo", "env": "CartPole-v1", "seed": n,
-                           "status": "finished", "created": f"2026-11-15T00:00:{n:02}Z", "best_return": 500.0 * n})
+                           "status": "finished", "created": f"2026-11-15T00:00:{n:02}Z", "score": 500.0 * n})
         os.write(out, f"run-{writer:02}-{n:03} {time.monotonic()}\\n".encode())  # it has been promised
 
 for writer in range(writers):
@@ -162,7 +162,7 @@ def test_of_fifty_starters_one_wins_the_others_name_it_at_once_and_its_death_fre
 
 def many_runs(root, count):
     """A folder of so many runs, as `reindex` would list them."""
-    status = {"status": "finished", "stop_reason": "budget", "clock": {"env_steps": 1}, "summary": {"best_return": 1}}
+    status = {"status": "finished", "stop_reason": "budget", "clock": {"env_steps": 1}, "summary": {"score": 1}}
     entries = []
     for number in range(count):
         paths = RunPaths(root / f"cartpole-v1-ppo-20261115-{number:06}-ab12")
@@ -171,7 +171,7 @@ def many_runs(root, count):
         paths.status.write_text(json.dumps(status))
         entries.append({"id": paths.run_id, "name": "CartPole-v1:ppo", "env": "CartPole-v1", "algorithm": "ppo",
                         "seed": number, "created": f"2026-11-15T00:00:00.{number:06}Z", "status": "finished",
-                        "env_steps": 100_000, "best_return": 500.0, "solved": True, "tags": []})  # fmt: skip
+                        "env_steps": 100_000, "score": 500.0, "solved": True, "tags": []})  # fmt: skip
     files.write_text(root / "registry.json", "[" + ",\n".join(json.dumps(entry) for entry in reversed(entries)) + "]\n")
 
 

@@ -20,7 +20,7 @@ def make(root: Path, run_id: str, env: str = "CartPole-v1", best: float | None =
     paths = RunPaths(root / run_id)
     paths.root.mkdir(parents=True)
     files.write_json(paths.manifest, {"recipe": f"{env}:ppo", "env": {"id": env}, "created": created})
-    files.write_json(paths.status, {"status": "finished", "summary": {"best_return": best}})
+    files.write_json(paths.status, {"status": "finished", "summary": {"score": best}})
     Registry(root).register(summarize(paths))
     return paths
 

@@ -118,8 +118,8 @@ def test_a_path_given_by_hand_must_be_a_run_folder(runs: Path, tmp_path: Path) -
 
 
 def test_a_hostile_registry_names_nothing_outside(runs: Path, tmp_path: Path) -> None:
-    hostile = [{"id": name, "status": "running", "env": "E", "best_return": 9} for name in corpus()[:300]]
-    (runs / "registry.json").write_text(json.dumps([*hostile, {"id": "link", "env": "E", "best_return": 10}]))
+    hostile = [{"id": name, "status": "running", "env": "E", "score": 9} for name in corpus()[:300]]
+    (runs / "registry.json").write_text(json.dumps([*hostile, {"id": "link", "env": "E", "score": 10}]))
     assert [entry["id"] for entry in Registry(runs).runs()] == ["x"]
     assert select_run("@last", runs).run_id == "x"
     with pytest.raises(UserError):

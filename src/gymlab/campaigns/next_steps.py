@@ -45,14 +45,14 @@ def next_steps(root: Path) -> str:
 
 
 def _best(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The best evaluated run of each env."""
+    """The run with the highest score of each env."""
     found: dict[str, dict[str, Any]] = {}
     for run in runs:
-        score = run.get("best_return")
+        score = run.get("score")
         env = run.get("env")
         if not isinstance(score, int | float) or not isinstance(env, str):
             continue
-        if env not in found or score > found[env]["best_return"]:
+        if env not in found or score > found[env]["score"]:
             found[env] = run
     return found
 
@@ -65,11 +65,11 @@ def _gaps(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
         optimum = known.optima.get(env)
         chance = known.random.get(env)
         goal = best_known if best_known is not None else None if optimum is None else optimum.score
-        gap = "-" if goal is None else f"{goal - run['best_return']:+.4g}"
+        gap = "-" if goal is None else f"{goal - run['score']:+.4g}"
         rows.append(
             (
                 printable(env),
-                f"{run['best_return']:.6g}",
+                f"{run['score']:.6g}",
                 sections.yes_or_no(run.get("solved"), "-"),
                 format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
                 "-" if chance is None else f"{chance.score:g}",
@@ -79,8 +79,8 @@ def _gaps(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
                 printable(run["name"]),
             )
         )
-    head = ("env", "our best", "solved", "env steps", "random", "best published", "optimum", "missing", "recipe")
-    return sections.table(head, rows) if rows else ["No run has been evaluated yet."]
+    head = ("env", "our score", "solved", "env steps", "random", "best published", "optimum", "missing", "recipe")
+    return sections.table(head, rows) if rows else ["No run has a score yet."]
 
 
 def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -91,13 +91,13 @@ def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
             printable(run.get("seed")),
             printable(run.get("status")),
             format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
-            f"{run['best_return']:.6g}" if isinstance(run.get("best_return"), int | float) else "-",
+            f"{run['score']:.6g}" if isinstance(run.get("score"), int | float) else "-",
             sections.yes_or_no(run.get("solved"), "-"),
             format_duration(run["seconds"]) if isinstance(run.get("seconds"), int | float) else "-",
         )
         for run in runs[:_MOST_RECENT]
     ]
-    head = ("run", "recipe", "seed", "status", "env steps", "best return", "solved", "time")
+    head = ("run", "recipe", "seed", "status", "env steps", "score", "solved", "time")
     return sections.table(head, rows) if rows else ["None."]
 
 

@@ -48,7 +48,7 @@ class MemberResult(NamedTuple):
     stop_reason: str | None = None
     env_steps: int = 0
     seconds: float = 0.0
-    score: float | None = None  # mean return of the last evaluation
+    score: float | None = None  # final evaluation, on fresh episodes
     solved: bool | None = None  # None: no threshold is known
     steps_to_threshold: int | None = None  # None: not reached
 
@@ -84,7 +84,6 @@ def read_member(runs_root: Path, member: Member) -> MemberResult:
     if not paths.exists:
         return MemberResult(member, NOT_BEGUN)
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=())
-    returns = facts.measured.evaluations.returns
     status = facts.status
     return MemberResult(
         member,
@@ -92,8 +91,8 @@ def read_member(runs_root: Path, member: Member) -> MemberResult:
         status.get("stop_reason"),
         int(facts.clock.get("env_steps") or 0),
         float(facts.clock.get("seconds") or 0.0),
-        float(returns[-1]) if len(returns) else None,
-        None if facts.solved_at is None or not len(returns) else bool(returns[-1] >= facts.solved_at),
+        facts.summary.get("score"),
+        facts.summary.get("solved"),
         facts.score.steps_to_threshold,
     )
 

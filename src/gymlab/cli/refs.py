@@ -85,9 +85,9 @@ def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
     from gymlab.runs.registry import Registry
 
     runs = [run for run in Registry(root).runs() if run.get("env") == env]
-    scored = [run for run in runs if isinstance(run.get("best_return"), int | float)]
-    scored.sort(key=lambda run: -run["best_return"])
-    return [{key: run.get(key) for key in ("id", "name", "best_return", "env_steps")} for run in scored[:_OWN_RUNS]]
+    scored = [run for run in runs if isinstance(run.get("score"), int | float)]
+    scored.sort(key=lambda run: -run["score"])
+    return [{key: run.get(key) for key in ("id", "name", "score", "env_steps")} for run in scored[:_OWN_RUNS]]
 
 
 def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
@@ -107,8 +107,8 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
     ]
     rows += [
         (
-            run["best_return"],
-            f"{run['best_return']:g}",
+            run["score"],
+            f"{run['score']:g}",
             "yours",
             printable(run["name"]).rpartition(":")[2],
             format_count(run["env_steps"] or 0),
@@ -117,7 +117,7 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
         for run in own
     ]
     if not rows:
-        return [f"no published score on {env} is known, and you have no evaluated run of it"]
+        return [f"no published score on {env} is known, and no run of yours has a score on it"]
     rows.sort(key=lambda row: -row[0])
     head = ("score", "by", "algorithm", "env steps", "")
     return columns([head, *(row[1:] for row in rows)], right=(0, 3))

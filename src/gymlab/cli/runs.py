@@ -20,7 +20,7 @@ Axis = Annotated[str, typer.Option("--axis", help="vec_steps, env_steps, updates
 Smooth = Annotated[float, typer.Option("--smooth", min=0, max=1, help="Mean over this share of the axis, e.g. 0.05.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the newest N.")]
 
-_COLUMNS = ("id", "name", "seed", "status", "env_steps", "best_return", "solved", "tags", "created")
+_COLUMNS = ("id", "name", "seed", "status", "env_steps", "score", "solved", "tags", "created")
 _WIDE_ONLY = ("name", "tags", "created")
 _WIDE_COLUMNS = 130
 _STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "crashed": "red", "failed": "red"}

@@ -89,7 +89,8 @@ class StatusAnswer(ToolAnswer):
     budget: int | None = None
     seconds: float | None = None
     return_mean: float | None = None  # of training, latest
-    best_return: float | None = None  # of evaluations
+    score: float | None = None  # final evaluation, on fresh episodes
+    peak: float | None = None  # best periodic evaluation so far: not a result
     solved: bool | None = None
     solved_at: float | None = None
     alerts: list[str] = []  # ids of those active
@@ -110,7 +111,7 @@ class RunEntry(ToolAnswer):
     seed: int | None = None
     status: str | None = None
     env_steps: int | None = None
-    best_return: float | None = None
+    score: float | None = None
     solved: bool | None = None
     group: str | None = None
     tags: list[str] = []

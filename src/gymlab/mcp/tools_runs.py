@@ -76,7 +76,7 @@ def _entry(run: dict[str, Any]) -> RunEntry:
     return RunEntry(
         run_id=run["id"],
         recipe=run.get("name"),
-        best_return=number(run.get("best_return")),
+        score=number(run.get("score")),
         created=str(run.get("created"))[:19],
         **{key: run.get(key) for key in plain},
     )
@@ -296,8 +296,8 @@ def _run_events(config: ServerConfig, run: dict[str, Any]) -> list[DigestEvent]:
     status = read_status(RunPaths(config.root / run["id"]))
     ended = status.get("ended") or status.get("heartbeat")
     if ended:
-        best = run.get("best_return")
-        result = f", best return {best:.6g}" if isinstance(best, int | float) else ""
+        score = run.get("score")
+        result = f", score {score:.6g}" if isinstance(score, int | float) else ""
         solved = {True: ", solved", False: ", not solved"}.get(run.get("solved"), "")  # type: ignore[arg-type]
         events.append(DigestEvent(time=str(ended), what=f"{run['status']}: {name}{result}{solved}", run_id=run["id"]))
     return events

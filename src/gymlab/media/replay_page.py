@@ -156,10 +156,10 @@ def _normaliser(recipe: Recipe, policy: Mapping[str, np.ndarray]) -> dict[str, A
 def format_result(status: Mapping[str, Any]) -> str:
     """The run's result on one line."""
     summary = status.get("summary")
-    best = summary.get("best_return") if isinstance(summary, dict) else None
+    score = summary.get("score") if isinstance(summary, dict) else None
     parts = [str(status.get("status", ""))]
-    if isinstance(best, int | float) and math.isfinite(best):
-        parts.append(f"best evaluation {best:.5g}")
+    if isinstance(score, int | float) and math.isfinite(score):
+        parts.append(f"score {score:.5g}")
     if isinstance(summary, dict) and summary.get("solved"):
         parts.append("solved")
     return ", ".join(filter(None, parts))

@@ -46,7 +46,8 @@ def result_data(facts: Facts) -> dict[str, Any]:
         "solved_at": facts.solved_at,
         "solved_by": facts.solved_by,
         "eval": evaluated if isinstance(evaluated, dict) else None,
-        "best_return": facts.summary.get("best_return"),
+        "score": facts.summary.get("score"),
+        "peak": facts.summary.get("peak"),
         **{name: facts.clock.get(name) for name in (*CLOCKS, "episodes")},
     }
 
@@ -61,7 +62,7 @@ def result_rows(facts: Facts) -> dict[str, str]:
         "status": f"{printable(data['status'])}, stop_reason: {printable(data['stop_reason'])}",
         "solved": f"{verdict} ({goal})",
         **{mode: _evaluation(part) for mode, part in (data["eval"] or {}).items()},
-        "best evaluation": _number(data["best_return"], "eval/greedy_mean"),
+        "score": _number(data["score"], "eval/greedy_mean"),
         "steps": " · ".join(
             f"{format_count(data[clock])} {clock}"
             for clock in ("vec_steps", "env_steps", "updates", "gradient_steps", "episodes")

@@ -38,7 +38,7 @@ def summarize(paths: RunPaths) -> Entry:
         "status": status["status"],
         "stop_reason": status.get("stop_reason"),
         **{name: clock.get(name) for name in Clock._fields},
-        "best_return": summary.get("best_return"),
+        "score": summary.get("score"),
         "solved": summary.get("solved"),
         "group": manifest.get("group"),
         "note": read_note(paths, manifest),

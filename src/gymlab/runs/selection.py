@@ -1,7 +1,7 @@
 """Selecting a run or a checkpoint by what a user types.
 
 A run is named by its id, a unique beginning of it, the path of its folder, `@last` (the newest), `@best:ENV` (the
-highest best return on ENV) or `@best` (the same, on the env of the newest run). A checkpoint by RUN/best, RUN/last,
+highest score on ENV) or `@best` (the same, on the env of the newest run). A checkpoint by RUN/best, RUN/last,
 RUN/50000, or the path of its folder.
 """
 
@@ -127,13 +127,13 @@ def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
     scored = [run for run in runs if run.get("env") == env_id and _score(run) is not None]
     if not scored:
         known = {str(run["env"]) for run in runs if _score(run) is not None}
-        hint = suggestion(env, known) if env and known else "none has been evaluated yet"
-        raise UserError(f"{text[:80]!r}: no evaluated run of '{str(env_id)[:80]}' in '{root}': {hint}")
+        hint = suggestion(env, known) if env and known else "none has a score yet"
+        raise UserError(f"{text[:80]!r}: no scored run of '{str(env_id)[:80]}' in '{root}': {hint}")
     return str(max(scored, key=lambda run: _score(run) or 0.0)["id"])  # of equals the newest, which comes first
 
 
 def _score(run: dict[str, Any]) -> float | None:
-    value = run.get("best_return")
+    value = run.get("score")
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 

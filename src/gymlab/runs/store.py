@@ -115,7 +115,7 @@ class RunStore:
         self._write_status(durable=False)
 
     def note(self, **summary: Any) -> None:
-        """Add results (best_return, solved, eval ...) to the summary in the status and the registry."""
+        """Add results (score, solved, eval ...) to the summary in the status and the registry."""
         self._status["summary"] = {**self._status.get("summary", {}), **redact_tree(summary)}
         self._write_status()
         self._update_registry()

@@ -22,8 +22,8 @@ class LatestEvaluation(Feature):
             self.evaluated = event
 
     def solved(self, threshold: float | None, solved_by: str) -> bool | None:
-        """Whether the last evaluation reached the threshold; None where there is no threshold or no evaluation."""
-        if threshold is None or self.evaluated is None:
+        """Whether the score reached the threshold; None where there is no threshold or no score."""
+        if threshold is None or self.evaluated is None or self.evaluated.kind != "final":
             return None
         return self.evaluated.evaluation.judged_by(solved_by) >= threshold
 
@@ -54,7 +54,8 @@ class Result:
         if self.evaluated is not None:
             greedy = self.evaluated.evaluation.greedy
             sampled = self.evaluated.evaluation.sampled
-            verdict = {True: "solved", False: "not solved", None: "no threshold"}[self.solved]
+            unknown = "no threshold" if self.evaluated.kind == "final" else "no score yet"
+            verdict = {True: "solved", False: "not solved", None: unknown}[self.solved]
             earlier = self.evaluated.clock.env_steps
             when = "" if earlier == clock.env_steps else f", at {earlier} env_steps"
             lines.append(

@@ -31,17 +31,17 @@ def job_facts(root: Path, job: Job) -> dict[str, Any]:
     run: dict[str, Any] | None = None
     if job.run_id is not None and (paths := RunPaths(root / job.run_id)).exists:
         entry = summarize(paths)
-        run = {name: entry.get(name) for name in ("status", "env_steps", "best_return", "solved")}
+        run = {name: entry.get(name) for name in ("status", "env_steps", "score", "solved")}
     return {**known, "run": run}
 
 
 def job_table(root: Path, jobs: Sequence[Job]) -> list[str]:
     """One line per job."""
-    rows = [("job", "state", "what", "env_steps", "best return", "solved", "time", "")]
+    rows = [("job", "state", "what", "env_steps", "score", "solved", "time", "")]
     for job in jobs:
         run = job_facts(root, job)["run"] or {}
         steps = run.get("env_steps")
-        best = run.get("best_return")
+        best = run.get("score")
         rows.append(
             (
                 job.id,

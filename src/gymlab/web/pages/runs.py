@@ -185,7 +185,7 @@ _TEXTS = {
     "created": "created",
     "group": "group",
 }
-_NUMBERS = {"score": "best_return", "env_steps": "env_steps", "seconds": "seconds", "seed": "seed"}
+_NUMBERS = {"score": "score", "env_steps": "env_steps", "seconds": "seconds", "seed": "seed"}
 
 
 class RunsTable:
