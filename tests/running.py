@@ -64,5 +64,6 @@ def assert_same_run(one, two):
             differ = [name for name in mine if mine[name].tobytes() != theirs[name].tobytes()]
             assert [name for name in differ if not name.endswith("env/restarts")] == []
         assert left.info["features"] == right.info["features"]
+        assert json.dumps(left.info["metrics"], sort_keys=True) == json.dumps(right.info["metrics"], sort_keys=True)
         clocks = [{**loaded.info["clock"], "seconds": 0} for loaded in (left, right)]
         assert clocks[0] == clocks[1]

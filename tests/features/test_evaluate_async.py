@@ -1,6 +1,7 @@
 """Evaluation beside training gives what evaluation in between gives, whatever is killed on the way."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from gymlab.runs.checkpoints import load_checkpoint, read_index
+from gymlab.metrics.catalogue import reproducible
+from gymlab.runs.checkpoints import load_checkpoint, read_index, steps
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
@@ -61,6 +63,19 @@ def test_both_ways_store_the_same_rows_and_learn_the_same(whole):
         one, two = (load_checkpoint(RunPaths(whole / mode), which) for mode in ("sync", "async"))
         assert one.path.name == two.path.name
         assert all(one.policy[name].tobytes() == two.policy[name].tobytes() for name in one.policy)
+
+
+def test_every_checkpoint_holds_the_stores_row_also_what_was_measured_late(whole):
+    paths = RunPaths(whole / "async")
+    evaluated = 0
+    with MetricsReader(paths.metrics) as reader:
+        for step in filter(None, steps(paths)):
+            info = load_checkpoint(paths, str(step)).info
+            row = reader.row(info["clock"]["updates"])
+            measured = {name: value for name, value in info["metrics"].items() if not math.isnan(value)}
+            assert measured == reproducible(row)
+            evaluated += "eval/greedy_mean" in measured
+    assert evaluated >= 2
 
 
 def test_how_the_cores_are_shared_stands_in_the_manifest(whole):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.period import Period
 from gymlab.training.events import (
+    Checkpointed,
     CheckpointRequested,
     Control,
     Evaluated,
     Event,
     Feature,
+    Measured,
     Promoted,
     Started,
     Stopping,
@@ -27,13 +29,21 @@ class Checkpoint(Feature):
 
     name = "checkpoint"
 
-    def __init__(self, period: Period, solved_by: str, promote: Callable[[Clock], Path]) -> None:
-        """`promote` makes the checkpoint written at a clock the best one."""
+    def __init__(
+        self,
+        period: Period,
+        solved_by: str,
+        promote: Callable[[Clock], Path],
+        add_metrics: Callable[[Clock, Mapping[str, float]], None],
+    ) -> None:
+        """`promote` makes the checkpoint written at a clock the best one, `add_metrics` adds to its metrics."""
         self._period = period
         self._solved_by = solved_by
         self._promote = promote
+        self._add_metrics = add_metrics
         self._best = -math.inf
         self._updates = 0
+        self._saved = 0  # updates at the newest checkpoint
 
     def due(self, updates: int) -> int:
         return self._period.due(updates)
@@ -53,8 +63,16 @@ class Checkpoint(Feature):
             control.emit(CheckpointRequested(event.clock, "periodic"))
         elif isinstance(event, Evaluated):
             self._compare(event, control)
+        elif isinstance(event, Checkpointed):
+            self._saved = event.clock.updates
+        elif isinstance(event, Measured) and self._came_late(event.clock):
+            self._add_metrics(event.clock, event.metrics)
         elif isinstance(event, Stopping):
             control.emit(CheckpointRequested(event.clock, "last"))
+
+    def _came_late(self, clock: Clock) -> bool:
+        """Whether a checkpoint of this clock, if there is one, is already written."""
+        return 0 < clock.updates < self._updates or 0 < clock.updates == self._saved
 
     def _compare(self, event: Evaluated, control: Control) -> None:
         score = event.evaluation.judged_by(self._solved_by)

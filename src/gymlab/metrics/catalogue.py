@@ -87,3 +87,8 @@ def decreased_counters(before: Mapping[str, float], after: Mapping[str, float]) 
     """Counters (monotonic metrics) that decreased from one row to a later one."""
     both = [name for name in after if name in before and metric(name).monotonic]
     return [name for name in both if after[name] < before[name]]
+
+
+def reproducible(row: Mapping[str, float]) -> dict[str, float]:
+    """A row without the metrics that differ between machines."""
+    return {name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"}

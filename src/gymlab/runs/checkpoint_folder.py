@@ -51,6 +51,13 @@ def write_kinds(folder: Path, kinds: list[str]) -> None:
     files.write_bytes(folder / SIDECAR, _sealed({**read_sidecar(folder), "kinds": kinds}))
 
 
+def add_metrics(folder: Path, values: Mapping[str, float]) -> None:
+    """Add metrics to a saved checkpoint, or replace them, atomically."""
+    sidecar = read_sidecar(folder)
+    info = {**sidecar["info"], "metrics": {**sidecar["info"]["metrics"], **values}}
+    files.write_bytes(folder / SIDECAR, _sealed({**sidecar, "info": info}))
+
+
 def _sealed(sidecar: Mapping[str, Any]) -> bytes:
     """The sidecar's bytes, ending with the hash of the bytes before it."""
     return _with_hash(files.dump_json({**sidecar, "self": ""}).encode().removesuffix(_BLANK))

@@ -28,6 +28,7 @@ from gymlab.runs.checkpoint_folder import (
     STATE,
     Arrays,
     Damaged,
+    add_metrics,
     read_sidecar,
     read_tensors,
     write_folder,
@@ -90,6 +91,14 @@ def save_checkpoint(
     except OSError as error:
         raise RunError(f"checkpoint {step} could not be written ({error.strerror}): earlier ones are intact") from error
     return target
+
+
+def add_late_metrics(paths: RunPaths, clock: Clock, values: Mapping[str, float]) -> None:
+    """Add what was measured after a checkpoint was saved, if it is still there."""
+    if not values:
+        return
+    with contextlib.suppress(FileNotFoundError, Damaged):  # a damaged one is reported where it is read
+        add_metrics(folder_of(paths, clock), values)
 
 
 def promote(paths: RunPaths, step: int) -> Path:

@@ -12,8 +12,9 @@ from gymlab.features.checkpoint import Checkpoint
 from gymlab.features.evaluate_async import EvaluateAsync, EvaluationGoal
 from gymlab.features.evaluate_sync import EvaluateSync
 from gymlab.features.stop import Stop, StopLimits
+from gymlab.metrics.catalogue import reproducible
 from gymlab.recipes.schema import Recipe
-from gymlab.runs.checkpoints import folder_of, promote
+from gymlab.runs.checkpoints import add_late_metrics, folder_of, promote
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.platform import usable_cores
 from gymlab.session.build import Parts
@@ -92,6 +93,7 @@ def evaluation_features(
                 parts.period(recipe.checkpoints.every),
                 stop.solved_by,
                 promote=lambda clock: promote(paths, int(folder_of(paths, clock).name)),
+                add_metrics=lambda clock, values: add_late_metrics(paths, clock, reproducible(values)),
             ),
             Stop(_stop_limits(recipe, target, full_budget=parts.full_budget)),
         ]

@@ -24,6 +24,7 @@ from gymlab.features.logfile import LogFile
 from gymlab.features.record import Record
 from gymlab.features.remote_control import RemoteControl
 from gymlab.features.video import FilmsAtEnd
+from gymlab.metrics.catalogue import reproducible
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
@@ -261,7 +262,7 @@ class Session:
                 "stateful": sorted(features),
                 "horizon": str(horizon),
                 "fingerprint": self.fingerprint,
-                "metrics": _reproducible(record.last()) if clock.updates else {},
+                "metrics": reproducible(record.last()) if clock.updates else {},
             }
             path = save_checkpoint(
                 self.store.paths,
@@ -291,11 +292,6 @@ class Session:
             exit_code=exit_code,
             films_left=films_left,
         )
-
-
-def _reproducible(row: dict[str, float]) -> dict[str, float]:
-    """A row without the metrics that differ between machines."""
-    return {name: value for name, value in row.items() if not name.startswith(("time/", "sys/")) and name != "seconds"}
 
 
 def run_fingerprint(parts: Parts) -> dict[str, Any]:
