@@ -36,7 +36,7 @@ SLOW = {
     "a target KL that no update can keep": (CARTPOLE, ["learning_rate=3e-3", "target_kl=1e-6"], "6k",
         {"kl-stops-often"}),
     "actions without spread in a run shorter than an episode": (("Pendulum-v1:ppo", PPO), ["policy.log_std_init=-5"],
-        "1280", {"initial-action-std", "no-episode-finished"}),
+        "640", {"initial-action-std", "no-episode-finished"}),
     "actions from a corner of the space": (FAULTY, ["env.kwargs={fault: off-centre}"], "2k", {"initial-action-mean"}),
     "a policy with a favourite": (BIASED, [], "2k", {"initial-policy-not-uniform"}),
     "units that never fire": (DEAD, [], "8k", {"dead-units"}),

@@ -40,3 +40,38 @@ def test_a_shorter_time_limit_is_no_collapse():
         after = AlertEngine([returns.COLLAPSED], run_of(limit=limit))
         after.restore(before.state())
         assert raised(returns.COLLAPSED, training(20, 20, 20, 20), after, start=4) == expected
+
+
+def no_end(limit, budget, at, **settings):
+    """Whether four envs in which nothing has ended raise the alert after `at` steps each."""
+    run = run_of(limit, budget=f"{budget} env_steps", **settings)
+    watch = AlertEngine([returns.NO_EPISODE], run)
+    for update in range(1, at // 25 + 1):
+        watch.fold(clock(update), {"time/progress": 100 * update / budget, "roll/return_window": 0.0})
+    return watch.alerts()
+
+
+def test_an_episode_that_could_not_have_ended_yet_is_no_alert():
+    assert no_end(limit=500, budget=4000, at=475) == []  # 1,000 steps of each env: the limit will end the first ones
+    (late,) = no_end(limit=500, budget=4000, at=1000)
+    assert "time limit should have ended" in late.advice
+
+
+def test_a_budget_shorter_than_an_episode_is_an_alert_and_the_advice_leaves_the_task_as_it_is():
+    (alert,) = no_end(limit=500, budget=1600, at=150)
+    assert "the budget is 400 of them, the time limit 500" in alert.evidence
+    assert alert.overrides == {"budget": "20k env_steps"}  # ten episodes of four envs
+    (unlimited,) = no_end(limit=None, budget=4000, at=200)
+    assert unlimited.overrides == {"env.max_episode_steps": 20}
+
+
+def evaluated(window, score):
+    rows = [{"roll/return_mean": 47.0, "roll/return_min": 40.0, "roll/return_window": window,
+             "eval/sampled_mean": score, "eval/sampled_episodes": 10.0}] * 3  # fmt: skip
+    return raised(returns.EVAL_GAP, rows)
+
+
+def test_evaluation_is_compared_with_a_full_window_only():
+    assert evaluated(100.0, 9.0)
+    assert not evaluated(1.0, 9.0)
+    assert not evaluated(100.0, 39.0)

@@ -102,6 +102,12 @@ class RunContext:
         return math.ceil(value / (n_steps if clock == "vec_steps" else samples))
 
     @cached_property
+    def vec_steps(self) -> int | None:
+        """Steps of each env in the budget."""
+        n_steps = self.settings.get("n_steps")
+        return None if self.updates is None or not isinstance(n_steps, int) else self.updates * n_steps
+
+    @cached_property
     def every(self) -> int:
         """Every how many updates one is judged."""
         return max(1, (self.updates or 0) // MAX_JUDGED)

@@ -20,7 +20,7 @@ EVERYTHING = "*"  # in `AlertRule.metrics`: the rule judges all metrics of a row
 FORMAT = 1  # of alerts.json
 _LATE = ("eval/", "time/", "sys/")
 # Carried over from the last row where an evaluation comes without them, and across a resume.
-_CARRIED = ("time/progress", "roll/return_mean", "roll/return_min")
+_CARRIED = ("time/progress", "roll/return_mean", "roll/return_min", "roll/return_window")
 
 
 class JudgedRow(NamedTuple):

@@ -36,13 +36,22 @@ def _shares(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
     if run.choices is None:
         return None
     shares = [value for name, value in row.metrics.items() if name.startswith(SHARES) and value > 0]
+    names = [name for name in row.metrics if name.startswith(SHARES)]
     entropy = -sum(share * math.log(share) for share in shares)
-    if entropy >= LEAST_ENTROPY * run.choices:
+    if entropy >= LEAST_ENTROPY * run.choices - _by_chance(len(names), run.samples or 64):
         return Judged()
-    name = max((name for name in row.metrics if name.startswith(SHARES)), key=lambda name: row.metrics[name])
+    name = max(names, key=lambda name: row.metrics[name])
     action = name.removeprefix(SHARES)
     text = f"action {action} is {row.metrics[name]:.0%} of the first rollout; evenness {entropy / run.choices:.0%}"
     return Judged(Evidence(name, text, {"share": row.metrics[name], "entropy": entropy, "max": run.choices}))
+
+
+def _by_chance(choices: int, samples: int) -> float:
+    """How much entropy the shares of so few uniform draws may lack.
+
+    Twice the number of samples times what is lacking is chi-squared: five standard deviations above its mean.
+    """
+    return (choices + 5 * math.sqrt(2 * choices)) / (2 * samples)
 
 
 def _components(row: JudgedRow, name: str) -> Iterator[tuple[str, float]]:
@@ -113,7 +122,8 @@ POLICY = AlertRule(
     "warning",
     "the untrained policy has favourites",
     f"A fresh discrete policy should choose about evenly; the entropy of the first rollout's choices is below "
-    f"{LEAST_ENTROPY:.0%} of its maximum. What is never tried is never learnt.",
+    f"{LEAST_ENTROPY:.0%} of its maximum, by more than so few choices may lack by chance. What is never tried is never "
+    "learnt.",
     (f"{SHARES}*",),
     _once(_shares),
     _centre,

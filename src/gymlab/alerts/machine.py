@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 
 SLOW = 0.4  # of the usual speed
+COMPILING = 3  # first rows: compilation, then calls that return before they are done
+LEVEL = 7  # rows after them whose median is the usual speed
 
 
 def _speed(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
@@ -16,11 +19,17 @@ def _speed(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         return None
     size = math.log(speed)
     seen = memory.get("seen", 0.0)
-    if seen < 3:  # the first calls compile
-        return Judged(None, {"seen": seen + 1, "usual": size})
-    usual = max(memory["usual"], size) if seen < 10 else memory["usual"]
-    failing = seen >= 10 and size < usual + math.log(SLOW)
-    moved = usual + (0.02 if failing else 0.1) * (size - usual) if seen >= 10 else usual
+    if seen < COMPILING:
+        return Judged(None, {"seen": seen + 1})
+    if seen < COMPILING + LEVEL:
+        first = {**memory, f"speed/{seen:.0f}": size, "seen": seen + 1}
+        if seen + 1 < COMPILING + LEVEL:
+            return Judged(None, first)
+        speeds = [value for name, value in first.items() if name.startswith("speed/")]
+        return Judged(None, {"seen": seen + 1, "usual": statistics.median(speeds)})
+    usual = memory["usual"]
+    failing = size < usual + math.log(SLOW)
+    moved = usual + (0.02 if failing else 0.1) * (size - usual)
     text = f"{speed:.3g} steps/s, {speed / math.exp(usual):.0%} of the usual {math.exp(usual):.3g}"
     numbers = {"sps": speed, "usual": math.exp(usual)}
     return Judged(Evidence("time/sps", text, numbers) if failing else None, {"seen": seen + 1, "usual": moved})

@@ -7,37 +7,46 @@ import math
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed, lower_rate, times
+from gymlab.core.format import format_count
 
 PATIENCE = 0.35  # of the budget without a better return
 FALLEN = 0.5  # of what had been gained
 GAP = 0.5  # of what training has gained
+FULL_WINDOW = 100  # episodes
 
 
 def _nothing_ends(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    finished = row.metrics["roll/return_window"]
-    return Judged(
-        Evidence(
-            "roll/episodes",
-            f"no episode has ended in {row.clock.vec_steps} steps of each env",
-            {"vec_steps": row.clock.vec_steps},
-        )
-        if finished == 0
-        else None
-    )
+    if row.metrics["roll/return_window"] > 0:
+        return Judged()
+    steps = row.clock.vec_steps
+    limit = run.context.max_episode_steps
+    text = f"no episode has ended in {steps} steps of each env"
+    if limit is not None and steps < limit:
+        if run.vec_steps is None or run.vec_steps >= limit:
+            return None  # the time limit will end the first ones
+        text += f"; the budget is {run.vec_steps} of them, the time limit {limit}"
+    return Judged(Evidence("roll/episodes", text, {"vec_steps": steps}))
 
 
 def _end_episodes(run: RunContext, evidence: Evidence) -> Advice:
     limit = run.context.max_episode_steps
     steps = evidence.numbers["vec_steps"]
-    shorter = {} if limit and steps > limit else changed(run, "env.max_episode_steps", max(10, int(steps) // 10))
-    return advice("Without an end no return is known: a time limit, or a longer budget.", shorter)
+    if not limit:
+        shorter = changed(run, "env.max_episode_steps", max(10, int(steps) // 10))
+        return advice("Without an end no return is known: a time limit, or a longer budget.", shorter)
+    if steps >= limit:
+        return Advice("The time limit should have ended them: `gymlab envs check`.")
+    n_envs = run.number("n_envs") or 1
+    enough = f"{format_count(int(10 * limit * n_envs))} env_steps"
+    return advice("The run ends before an episode has to: a longer budget, or fewer envs.", {"budget": enough})
 
 
 NO_EPISODE = AlertRule(
     "no-episode-finished",
     "warning",
     "no episode has finished",
-    "A tenth of the budget is gone and not one episode has ended: no return is known, and REINFORCE cannot learn.",
+    "A tenth of the budget is gone, not one episode has ended, and the time limit lies beyond the budget or has been "
+    "passed: no return is known, and REINFORCE cannot learn.",
     ("roll/return_window",),
     _nothing_ends,
     _end_episodes,
@@ -182,6 +191,8 @@ def _span(row: JudgedRow, memory: Memory, run: RunContext) -> tuple[float, float
 
 
 def _gap(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
+    if row.metrics["roll/return_window"] < FULL_WINDOW:
+        return None  # a few short episodes are no level to compare with
     found = _span(row, memory, run)
     if found is None:
         return None
@@ -209,9 +220,9 @@ EVAL_GAP = AlertRule(
     "warning",
     "evaluation is far below training",
     f"The same policy, acting in the same way, gets far less when it is evaluated (by {GAP:.0%} of what training has "
-    "gained, and less than in any recent episode): the evaluated env differs from the trained one, or normalising "
-    "does.",
-    ("eval/sampled_mean", "roll/return_mean"),
+    f"gained, and less than in any of {FULL_WINDOW} recent episodes): the evaluated env differs from the trained one, "
+    "or normalising does.",
+    ("eval/sampled_mean", "roll/return_mean", "roll/return_window"),
     _gap,
     lambda run, _: Advice("Compare the two envs: wrappers, kwargs, time limits, and statistics of the normaliser."),
     raise_after=2,
