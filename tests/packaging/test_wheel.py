@@ -22,7 +22,9 @@ def bin_folder(tmp_path_factory):
     (wheel,) = folder.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     programs = folder / "venv" / "bin"
-    install = [programs / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel]
+    pinned = subprocess.run([sys.executable, ROOT / "tools/constraints.py"], capture_output=True, text=True, check=True)
+    constraints = ROOT / pinned.stdout.strip()
+    install = [programs / "python", "-m", "pip", "install", "-q", "-c", constraints, wheel]
     subprocess.run(install, check=True)
     return programs
 
