@@ -9,7 +9,7 @@ RUNNABLE = [page for page in PAGES if page.is_file() and any(True for _ in block
 
 
 # What they show has tests of its own.
-SLOW = ("first-hour.md", "your-own-environment.md", "sweeps.md", "queue.md", "inspector.md")
+SLOW = ("first-hour.md", "your-own-environment.md", "sweeps.md", "queue.md", "inspector.md", "eject.md")
 
 
 @pytest.mark.parametrize(

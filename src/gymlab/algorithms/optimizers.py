@@ -66,7 +66,7 @@ class Optimizer:
         import optax
 
         transformation = _named(self._settings) if self._make is None else self._make()
-        decay = _weight_decay(self._settings)
+        decay = decay_rate(self._settings)
         return optax.chain(transformation, optax.add_decayed_weights(decay)) if decay else transformation
 
 
@@ -115,7 +115,8 @@ def _named(settings: AlgorithmSettings) -> GradientTransformation:
     raise AssertionError(settings.optimizer)
 
 
-def _weight_decay(settings: AlgorithmSettings) -> float:
+def decay_rate(settings: AlgorithmSettings) -> float:
+    """The weight decay of the settings, or of their optimiser by default."""
     if settings.weight_decay is None:
         return ADAMW_DECAY if settings.optimizer == "adamw" else 0.0
     return settings.weight_decay

@@ -19,6 +19,7 @@ from gymlab.cli import (
     config,
     diagnose,
     doctor,
+    eject,
     envs,
     evaluate,
     explain,
@@ -85,6 +86,7 @@ app.add_typer(sweep.app, name="sweep", rich_help_panel="Tune")
 app.command("autotune", rich_help_panel="Tune")(autotune.autotune)
 app.command("next-steps", rich_help_panel="Tune")(next_steps.next_steps)
 app.command("export", rich_help_panel="Share")(export.export)
+app.command("eject", rich_help_panel="Share")(eject.eject)
 app.command("mcp", rich_help_panel="Share")(mcp.mcp)
 app.add_typer(envs.app, name="envs", rich_help_panel="Maintain")
 app.add_typer(config.app, name="config", rich_help_panel="Maintain")

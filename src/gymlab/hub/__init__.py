@@ -1,0 +1,1 @@
+"""Sharing: what leaves the lab, in forms that work without it."""
