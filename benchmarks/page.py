@@ -85,8 +85,8 @@ def solved(measured: dict[str, Repeats]) -> list[str]:
         "CartPole-v1 until 20 greedy episodes of 500 are confirmed by 100 more, evaluated every 10,000 env steps on "
         f"both sides, in {min(map(len, rows.values()))} rounds with a seed each: how soon a seed learns differs more "
         "than anything else here. gymlab plays as many sampled episodes each time; so does SB3, "
-        "but for the last row, where it plays half of gymlab's episodes. gymlab's are played by the env's NumPy twin, "
-        "bit for bit what the env would do (docs/evaluation.md).",
+        "but for the last row, where it plays half of gymlab's episodes. gymlab's periodic evaluations "
+        "are compiled, its confirming ones are played on the Gymnasium env (docs/evaluation.md).",
         "",
         "| system | seconds | " + "".join(f"of {name} | " for name in PEERS if name in rows) + "env steps |",
         "|---|---:|" + "---:|" * len(bases) + "---:|",

@@ -145,6 +145,7 @@ def _page(found: Sequence[CheckpointScore], exam: EvaluationProtocol) -> list[st
         lines.append("exact: the greedy policy's expected return, from the env's transition table")
     if any(of.truncated for scored in found for of in scored.scores.values()):
         lines.append("cut: episodes that the time limit ended")
+    lines.append("episodes: played on the Gymnasium env")
     seeds = ", ".join(map(str, exam.seeds[:8])) + (" ..." if len(exam.seeds) > 8 else "")
     lines.append(f"seeds: derived from {seeds}, disjoint from all training seeds; --json lists every episode's")
     recipes = list(dict.fromkeys(scored.recipe.partition(":")[0] for scored in found))

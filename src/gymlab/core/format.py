@@ -37,3 +37,9 @@ def format_elapsed(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_episodes(count: int, source: str) -> str:
+    """`20 compiled episodes` or `100 Gymnasium episodes`; a run of an older version does not say which."""
+    kind = {"compiled": "compiled ", "gymnasium": "Gymnasium "}.get(source, "")
+    return f"{count} {kind}episodes"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -11,7 +13,7 @@ from gymlab.core.types import Array
 
 def run_key(seed: int) -> Array:
     """The root key of a run, equal to `jax.random.key(seed)`, made without compiling a program."""
-    return jax.random.wrap_key_data(np.array([0, seed % 2**32], np.uint32), impl="threefry2x32")  # type: ignore[arg-type]
+    return wrap_key(np.array([0, seed % 2**32], np.uint32))
 
 
 def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
@@ -24,16 +26,33 @@ def stream_key(key: Array, name: str, *indices: Array | int) -> Array:
 
 def named_key(seed: int, name: str, *indices: int) -> Array:
     """`stream_key(run_key(seed), name, *indices)`, made without compiling a program."""
+    return wrap_key(np.array(_named_words(seed, name, *indices), np.uint32))
+
+
+def named_key_words(seed: int, name: str, first: int, count: int) -> np.ndarray:
+    """(count, 2) words of `named_key(seed, name, i)` from i = `first` on; compiled code wraps them with `wrap_key`."""
+    zeros = np.zeros(count, np.uint64)
+    words = _threefry(_named_words(seed, name), (zeros, zeros + np.arange(first, first + count, dtype=np.uint64)))
+    return np.stack(words, -1).astype(np.uint32)
+
+
+def wrap_key(words: Array) -> Array:
+    """The key with these two words."""
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+def _named_words(seed: int, name: str, *indices: int) -> tuple[Any, Any]:
     key = (0, seed % 2**32)
     for word in (stream_id(name), *indices):
         key = _threefry(key, (0, word))
-    return jax.random.wrap_key_data(np.array(key, np.uint32), impl="threefry2x32")  # type: ignore[arg-type]
+    return key
 
 
-def _threefry(key: tuple[int, int], count: tuple[int, int]) -> tuple[int, int]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., 2011), the hash of JAX's keys, for one pair of words."""
+def _threefry(key: tuple[Any, Any], count: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Threefry-2x32 with 20 rounds (Salmon et al., 2011), the hash of JAX's keys: ints, or arrays of uint64."""
     words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
-    x, y = (count[0] + words[0]) % 2**32, (count[1] + words[1]) % 2**32
+    x = (count[0] + words[0]) % 2**32
+    y = (count[1] + words[1]) % 2**32
     for group in range(5):
         for bits in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = (x + y) % 2**32

@@ -25,7 +25,11 @@ from gymlab.training.events import (
 
 
 class Checkpoint(Feature):
-    """Of two policies with equal scores the later one is the best."""
+    """Of two policies with equal scores the later one is the best.
+
+    A confirming or final evaluation of the best policy replaces the value that made it the best, also where it is
+    lower: the next policy that beats it takes its place.
+    """
 
     name = "checkpoint"
 
@@ -42,6 +46,7 @@ class Checkpoint(Feature):
         self._promote = promote
         self._add_metrics = add_metrics
         self._best = -math.inf
+        self._best_update = -1  # after which the best policy was taken
         self._updates = 0
         self._saved = 0  # updates at the newest checkpoint
 
@@ -49,10 +54,11 @@ class Checkpoint(Feature):
         return self._period.due(updates)
 
     def state(self) -> dict[str, Any]:
-        return {"best": None if math.isinf(self._best) else self._best}
+        return {"best": None if math.isinf(self._best) else self._best, "best_update": self._best_update}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._best = -math.inf if state["best"] is None else state["best"]
+        self._best_update = state["best_update"]
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started | Updated):
@@ -76,9 +82,11 @@ class Checkpoint(Feature):
 
     def _compare(self, event: Evaluated, control: Control) -> None:
         score = event.evaluation.judged_by(self._solved_by)
-        if score < self._best:
+        judged_again = event.clock.updates == self._best_update and event.kind != "periodic"
+        if score < self._best and not judged_again:
             return
         self._best = score
+        self._best_update = event.clock.updates
         if event.clock.updates == self._updates:
             control.emit(CheckpointRequested(event.clock, "best"))
         else:  # asynchronous: the evaluated policy is in an earlier checkpoint

@@ -20,7 +20,7 @@ def episode_seed(seed: int, kind: EvaluationKind, clock: Clock) -> int:
 
 def evaluation_metrics(evaluation: Evaluation, seconds: float) -> dict[str, float]:
     """An evaluation as metrics."""
-    values = {"time/evaluate": seconds}
+    values = {"time/evaluate": seconds, "eval/compiled": float(evaluation.source == "compiled")}
     for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
         values |= {
             f"eval/{mode}_mean": score.mean,

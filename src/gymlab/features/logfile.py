@@ -145,7 +145,7 @@ class LogFile(Feature):
             sampled = event.evaluation.sampled
             self._write(
                 f"{event.kind} evaluation {at}: greedy {greedy.mean:.6g} ± {greedy.std:.4g}, "
-                f"sampled {sampled.mean:.6g} ± {sampled.std:.4g} over {greedy.n} episodes each"
+                f"sampled {sampled.mean:.6g} ± {sampled.std:.4g} over {event.evaluation.episodes} each"
             )
         elif isinstance(event, Checkpointed):
             size = format_count(event.bytes, brief=True)

@@ -43,7 +43,7 @@ class StatusFile(Feature):
 
     def _evaluated(self, event: Evaluated) -> None:
         value = event.evaluation.judged_by(self._solved_by)
-        summary: dict[str, Any] = {"eval": event.evaluation.as_json()}
+        summary: dict[str, Any] = {"eval": event.evaluation.as_json(), "eval_source": event.evaluation.source}
         if event.kind == "periodic":
             self._peak = value if self._peak is None else max(self._peak, value)
             summary["peak"] = self._peak

@@ -6,7 +6,7 @@ from gymlab.metrics.metric import POSITIVE, SHARE, Metric
 
 
 def _evaluated(mode: str, about: str, first: int) -> tuple[Metric, ...]:
-    over = f"evaluation episodes on the real Gymnasium env, {about}"
+    over = f"evaluation episodes, {about}"
     return (
         Metric(f"eval/{mode}_mean", f"Mean return of {over}.", "return", ".2f", first, "return", "up",
                healthy="Goes with roll/return_mean. Far below it: the other way of acting does not work yet, or "
@@ -34,6 +34,9 @@ METRICS = (
     # Evaluations, scores and hyperparameters.
     *_evaluated("greedy", "taking the likeliest action", 1),
     *_evaluated("sampled", "drawing actions from the policy", 5),
+    Metric("eval/compiled", "1 where the evaluation of this row was played on the compiled engine, 0 where on the "
+           "Gymnasium env. Periodic evaluations of an env with a compiled port are compiled; confirming and final ones "
+           "never are.", "0 or 1", ".0f", 60, SHARE, settings=("engine", "wrappers"), fold="last"),
     Metric("score/steps_to_threshold", "env_steps at the first evaluation whose mean return reached solved_at; none "
            "where no evaluation did.", "steps", "count", 2, POSITIVE, "down",
            settings=("solved_at", "eval.every", "learning_rate", "n_envs"), fold="last"),

@@ -119,7 +119,7 @@ class NormalizeSettings(Settings):
 
 
 class EvalSettings(Settings):
-    """When and how much to evaluate, on the Gymnasium env."""
+    """When and how much to evaluate. Periodic evaluations of a compiled env are compiled, all others on Gymnasium."""
 
     every: Cadence = Share(share=0.1)
     """Cadence: a number of steps or a share of the budget."""

@@ -54,7 +54,9 @@ def notes(runs: Sequence[Facts]) -> list[str]:
     if len({run.score.horizon for run in runs}) > 1:
         lines.append(f"different budgets: scores are over the first {format_count(horizon(runs))} env_steps")
     waiting = [run.run_id for run in runs if run.status.get("status") == "running"]
-    return lines + ([f"still running: {', '.join(waiting)}"] if waiting else [])
+    lines += [f"still running: {', '.join(waiting)}"] if waiting else []
+    compiled = [run.run_id for run in runs if run.summary.get("eval_source") == "compiled"]
+    return lines + ([f"last evaluated on the compiled engine: {', '.join(compiled)}"] if compiled else [])
 
 
 def table(runs: Sequence[Facts]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gymlab.core.clock import CLOCKS
-from gymlab.core.format import format_count, format_duration
+from gymlab.core.format import format_count, format_duration, format_episodes
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
 from gymlab.runs.metrics_reader import Curve
@@ -48,6 +48,7 @@ def result_data(facts: Facts) -> dict[str, Any]:
         "eval": evaluated if isinstance(evaluated, dict) else None,
         "score": facts.summary.get("score"),
         "peak": facts.summary.get("peak"),
+        "eval_source": facts.summary.get("eval_source"),
         **{name: facts.clock.get(name) for name in (*CLOCKS, "episodes")},
     }
 
@@ -61,7 +62,7 @@ def result_rows(facts: Facts) -> dict[str, str]:
     rows = {
         "status": f"{printable(data['status'])}, stop_reason: {printable(data['stop_reason'])}",
         "solved": f"{verdict} ({goal})",
-        **{mode: _evaluation(part) for mode, part in (data["eval"] or {}).items()},
+        **{mode: _evaluation(part, data["eval_source"]) for mode, part in (data["eval"] or {}).items()},
         "score": _number(data["score"], "eval/greedy_mean"),
         "steps": " · ".join(
             f"{format_count(data[clock])} {clock}"
@@ -311,9 +312,10 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _evaluation(part: Any) -> str:
+def _evaluation(part: Any, source: Any) -> str:
     try:
-        text = f"{part['mean']:.2f} ± {part['std']:.2f} over {part['n']:g} episodes"
+        episodes = format_episodes(int(part["n"]), str(source))
+        text = f"{part['mean']:.2f} ± {part['std']:.2f} over {episodes}"
     except (KeyError, TypeError, ValueError):
         return ""
     with contextlib.suppress(KeyError, TypeError, ValueError):  # an older run's has no interval

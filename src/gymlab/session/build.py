@@ -20,6 +20,7 @@ from gymlab.core.types import Array, Spaces
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
+from gymlab.envs.ports.port import JaxEnv
 from gymlab.envs.references import load_reference
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import WrapperStacks, check_alike, evaluation_settings, wrapper_stacks
@@ -43,6 +44,7 @@ from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector, OnStep
 from gymlab.training.compile_time import compile_seconds
 from gymlab.training.evaluation import Abandon, Evaluation, Evaluator
+from gymlab.training.evaluation_compiled import CompiledEvaluator
 from gymlab.training.named_tensors import from_tensors
 from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import Policy
@@ -118,8 +120,15 @@ class Parts:
 def run_evaluation(
     evaluator: Evaluator, settings: EvalSettings, policy: Policy, kind: str, seed: int, abandon: Abandon
 ) -> Evaluation:
-    """One evaluation of a kind, with a recipe's settings."""
+    """One evaluation of a kind, with a recipe's settings.
+
+    A periodic one is compiled where the env has a port; what decides, the confirming and the final one, never is.
+    """
     episodes = settings.episodes if kind == "periodic" else settings.final_episodes
+    if kind == "periodic" and evaluator.compiled is not None and settings.steps is None:
+        return evaluator.compiled.evaluate(
+            policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, abandon=abandon
+        )
     return evaluator.evaluate(
         policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, steps=settings.steps, abandon=abandon
     )
@@ -201,15 +210,25 @@ def _compiled_parts(
     else:
         collector = HostCollector(engine, transforms, agent.act, carry, recipe.n_steps, on_step)
         program = HostTrainer(agent, (collector,), plan.hp_names, schedule)
-    return CompiledParts(agent, program, make_evaluator(recipe, agent, engine.spaces, factory))
+    port = engine.env if isinstance(engine, JaxEngine) else None
+    return CompiledParts(agent, program, make_evaluator(recipe, agent, engine.spaces, port, factory))
 
 
-def make_evaluator(recipe: Recipe, agent: Agent, spaces: Spaces, factory: Factory | None = None) -> Evaluator:
-    """Evaluates policies of a recipe. Its envs are on the host; a small network runs there too, which is faster."""
+def make_evaluator(
+    recipe: Recipe, agent: Agent, spaces: Spaces, port: JaxEnv | None, factory: Factory | None = None
+) -> Evaluator:
+    """Evaluates policies of a recipe; on `port` too, where training steps one.
+
+    Gymnasium envs are on the host; a small network runs there too, which is faster.
+    """
     _, transforms = split_wrappers(evaluation_settings(recipe.env))
     device = cpu_beside_gpu() if is_small(recipe, spaces) else None
-    engines = evaluation_engines(recipe, factory)
-    return Evaluator(engines, transforms, agent.act, agent.algorithm.initial_carry, device)
+    carry = agent.algorithm.initial_carry
+    compiled = None
+    if port is not None:
+        masked = recipe.env.action_mask
+        compiled = CompiledEvaluator(port, transforms, agent.act, carry, use_action_mask=masked, device=device)
+    return Evaluator(evaluation_engines(recipe, factory), transforms, agent.act, carry, device, compiled)
 
 
 def is_small(recipe: Recipe, spaces: Spaces) -> bool:

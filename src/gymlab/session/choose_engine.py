@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from gymlab.core.errors import UserError
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
-from gymlab.envs.engines.numpy import NumpyEngine, find_numpy_twin
 from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
 from gymlab.envs.ports.registry import find_port
@@ -103,18 +101,14 @@ def _vectorization(recipe: Recipe, factory: Factory | None) -> tuple[str, str]:
     return choose_vectorization(recipe.env, recipe.n_envs, recipe.imports)
 
 
-def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine | NumpyEngine]:
-    """Makes engines for evaluation episodes; an env with an equivalent in NumPy uses it, as it is faster."""
+def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int, int], GymnasiumEngine]:
+    """Makes engines of Gymnasium envs for evaluation episodes."""
     settings = evaluation_settings(recipe.env)
-    numpy_env = cache(lambda: find_numpy_twin(settings))  # found at the first evaluation
 
-    def make(n_envs: int, seed: int) -> GymnasiumEngine | NumpyEngine:
+    def make(n_envs: int, seed: int) -> GymnasiumEngine:
         if factory is not None:
             raise UserError("an env object cannot be evaluated: pass the env's id or its class")
         import_all(recipe.imports)
-        found = numpy_env()
-        if found is not None:
-            return NumpyEngine(found[0], settings, found[1], n_envs, seed)
         return GymnasiumEngine(settings, n_envs, seed, evaluation=True)
 
     return make

@@ -82,6 +82,7 @@ class CheckpointScore(NamedTuple):
             "checkpoint": self.checkpoint,
             "roles": list(self.roles),
             "eval": scores,
+            "eval_source": "gymnasium",
             "recipe": self.recipe,
             "episodes": self.protocol.episodes,
             "seeds": list(self.protocol.seeds),

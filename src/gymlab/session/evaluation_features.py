@@ -100,19 +100,25 @@ def evaluation_features(
 
 
 def _start_compiling(parts: Parts, program: CompiledTrainer, state: TrainState) -> threading.Thread:
-    """A thread that compiles evaluation while the updates are compiled and first run, which need no Python.
+    """A thread that traces evaluation while the updates are compiled, which needs no Python, and then compiles it.
 
-    What only the final evaluation needs is compiled after the updates, whose compilation uses every core.
+    Compiling the updates uses every core, so evaluation waits for them: it does not delay the first update.
     """
     settings = parts.recipe.eval
     policy = parts.agent.policy(state)
     obs = state.groups[0].obs
 
+    evaluator = parts.evaluator
+    max_envs = settings.max_envs
+
     def prepare() -> None:
         with suppress(Exception):  # any error of env code or JAX is raised again by the evaluation itself
-            parts.evaluator.prepare(policy, obs, settings.episodes, settings.max_envs)
+            if evaluator.compiled is not None and settings.steps is None:
+                evaluator.compiled.prepare(policy, settings.episodes, max_envs, program.wait_compiled)
+            else:
+                evaluator.prepare(policy, obs, settings.episodes, max_envs)
             program.wait_compiled()
-            parts.evaluator.prepare(policy, obs, settings.final_episodes, settings.max_envs)
+            evaluator.prepare(policy, obs, settings.final_episodes, max_envs)
 
     thread = threading.Thread(target=prepare, name="compile evaluation")
     thread.start()

@@ -60,7 +60,7 @@ class Result:
             when = "" if earlier == clock.env_steps else f", at {earlier} env_steps"
             lines.append(
                 f"{verdict}: greedy {greedy.mean:.2f} ± {greedy.std:.2f}, "
-                f"sampled {sampled.mean:.2f} ± {sampled.std:.2f} over {greedy.n} Gymnasium episodes each{when}"
+                f"sampled {sampled.mean:.2f} ± {sampled.std:.2f} over {self.evaluated.evaluation.episodes} each{when}"
             )
         lines.append(f"run: {self.run_dir}")
         again = f"gymlab resume {self.run_id}" if self.status == "stopped" else f"gymlab runs show {self.run_id}"
@@ -82,5 +82,6 @@ class Result:
             "seconds": round(self.clock.seconds, 3),
             "solved": self.solved,
             "eval": None if self.evaluated is None else self.evaluated.evaluation.as_json(),
+            "eval_source": None if self.evaluated is None else self.evaluated.evaluation.source,
             "checkpoint": self.checkpoint,
         }

@@ -1,4 +1,4 @@
-"""Evaluation of a policy on the real env: greedy and sampled side by side, with a quota of episodes per env.
+"""Evaluation of a policy on the Gymnasium env: greedy and sampled side by side, with a quota of episodes per env.
 
 A quota per env keeps short episodes from being over-represented, as they are in the first n episodes that finish.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
 
-from gymlab.core.jax_keys import named_key, stream_key
+from gymlab.core.format import format_episodes
+from gymlab.core.jax_keys import named_key, named_key_words, stream_key, wrap_key
 from gymlab.core.statistics import estimate, iqm, mean
 from gymlab.core.types import Array, Tree
 from gymlab.envs.ports.tabular import Tabular
@@ -21,11 +22,16 @@ from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training.state import Act, apply_transforms, reset_carry, transform_action
 
+if TYPE_CHECKING:
+    from gymlab.training.evaluation_compiled import CompiledEvaluator
+
 Abandon = Callable[[], bool]  # called before every step; True raises `Abandoned`
 Way = Literal["greedy", "sampled"]  # of acting
 WAYS: tuple[Way, ...] = get_args(Way)
+Source = Literal["compiled", "gymnasium"]  # what the episodes were played on
 EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
 RESAMPLES = 2000  # of the bootstrap
+KEYS_AT_ONCE = 256
 
 
 class Abandoned(Exception):
@@ -54,18 +60,25 @@ class Evaluation(NamedTuple):
     greedy: EvalScore
     sampled: EvalScore
     seed: int
+    source: Source = "gymnasium"
+
+    @property
+    def episodes(self) -> str:
+        """How many episodes of what, for people."""
+        return format_episodes(self.greedy.n, self.source)
 
     def as_json(self) -> dict[str, dict[str, float]]:
         return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
 
     def to_json(self) -> dict[str, Any]:
         """All fields, for `from_json`."""
-        return {"greedy": self.greedy._asdict(), "sampled": self.sampled._asdict(), "seed": self.seed}
+        scores = {way: self.of(way)._asdict() for way in WAYS}
+        return scores | {"seed": self.seed, "source": self.source}
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Evaluation:
         greedy, sampled = (EvalScore(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
-        return cls(greedy, sampled, saved["seed"])
+        return cls(greedy, sampled, saved["seed"], saved.get("source", "gymnasium"))
 
     def of(self, way: Way) -> EvalScore:
         return self.greedy if way == "greedy" else self.sampled
@@ -82,7 +95,10 @@ class EvalEpisode(NamedTuple):
     truncated: bool
 
 
-def _score(episodes: list[EvalEpisode], reward: float, steps: int) -> EvalScore:
+def score(episodes: list[EvalEpisode], reward: float | None = None, steps: int | None = None) -> EvalScore:
+    """The score of some episodes; `reward` and `steps` include those of unfinished ones, where there are any."""
+    reward = sum(episode.total for episode in episodes) if reward is None else reward
+    steps = sum(episode.length for episode in episodes) if steps is None else steps
     if not episodes:
         return EvalScore(math.nan, math.nan, 0, math.nan, 0, reward / max(steps, 1))
     totals = np.array([episode.total for episode in episodes], np.float64)
@@ -101,13 +117,14 @@ def _score(episodes: list[EvalEpisode], reward: float, steps: int) -> EvalScore:
     )
 
 
-def _quota(episodes: int, n_envs: int) -> np.ndarray:
+def episode_quota(episodes: int, n_envs: int) -> np.ndarray:
+    """Episodes of each env."""
     return np.array([len(part) for part in np.array_split(np.arange(episodes), n_envs)])
 
 
 def counted_episodes(episodes: int, max_envs: int, way: Way) -> list[tuple[int, int]]:
     """(env index, episode index) of every episode that counts for one way of acting, in the order of its returns."""
-    quota = _quota(episodes, min(episodes, max_envs))
+    quota = episode_quota(episodes, min(episodes, max_envs))
     first = len(quota) * WAYS.index(way)
     return [(first + env, episode) for env, count in enumerate(quota) for episode in range(count)]
 
@@ -122,8 +139,10 @@ class Evaluator:
         act: Act,
         initial_carry: Callable[[int], Tree],
         device: jax.Device | None = None,
+        compiled: CompiledEvaluator | None = None,
     ) -> None:
-        """`device` is where the policy acts; None: where it is."""
+        """`device` is where the policy acts; None: where it is. `compiled` makes the periodic evaluations of a port."""
+        self.compiled = compiled
         self._make_engine = make_engine
         self._transforms = transforms
         self._initial_carry = initial_carry
@@ -132,10 +151,10 @@ class Evaluator:
 
         @jax.jit
         def act_step(
-            policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
+            policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, greedy: Array
         ) -> tuple[Array, Tree]:
             carry = reset_carry(carry, fresh, initial_carry(len(greedy)))
-            decision = act(policy, obs, carry, jax.random.fold_in(key, t), greedy)
+            decision = act(policy, obs, carry, wrap_key(key), greedy)
             return decision.action, decision.carry  # log_prob is dropped, so XLA does not compute it
 
         self._act = act_step
@@ -146,8 +165,8 @@ class Evaluator:
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype), obs)
         flags = np.zeros(n, bool)
         with self._where():
-            key = named_key(0, "evaluation")
-            self._act.lower(policy, shapes, self._initial_carry(n), flags, key, np.uint32(0), flags).compile()
+            (key,) = named_key_words(0, "evaluation", 0, 1)
+            self._act.lower(policy, shapes, self._initial_carry(n), flags, key, flags).compile()
 
     def evaluate(
         self,
@@ -169,7 +188,7 @@ class Evaluator:
             raise Abandoned
         engine = self._make_engine(2 * n, seed)
         try:
-            quota = np.concatenate([_quota(episodes, n) * (way in ways) for way in WAYS])
+            quota = np.concatenate([episode_quota(episodes, n) * (way in ways) for way in WAYS])
             with self._where():
                 policy = policy if self._device is None else jax.device_put(policy, self._device)
                 greedy, sampled = self._play(engine, policy, quota, seed, steps, abandon)
@@ -202,7 +221,9 @@ class Evaluator:
         while active.any() and (steps is None or t < steps):
             if abandon():
                 raise Abandoned
-            action, carry = self._act(policy, step.obs, carry, step.fresh, key, np.uint32(t), greedy)
+            if t % KEYS_AT_ONCE == 0:
+                keys = named_key_words(seed, "evaluation", t, KEYS_AT_ONCE)
+            action, carry = self._act(policy, step.obs, carry, step.fresh, keys[t % KEYS_AT_ONCE], greedy)
             t += 1
             if self._random:
                 own = stream_key(key, "transforms", t)
@@ -221,7 +242,7 @@ class Evaluator:
 
         def half(part: slice) -> EvalScore:
             episodes = [episode for env in done[part] for episode in env]
-            return _score(episodes, float(reward_sum[part].sum()), int(step_sum[part].sum()))
+            return score(episodes, float(reward_sum[part].sum()), int(step_sum[part].sum()))
 
         return half(slice(0, n // 2)), half(slice(n // 2, n))
 

@@ -41,7 +41,8 @@ How a number comes about:
   own threshold; *to threshold* the median env steps to the first evaluation that did, over the seeds that did.
 - *time* is a run's wall-clock time as it happened, beside whatever else the machine did: [speed](speed.md) is where
   speed is measured.
-- A row is *reached* when its score is at least its mark, *below* when not, *stale* when the recipe has changed since.
+- A row is *reached* when its score is at least its mark, *below* when not,
+  *stale* when the recipe, or where it is evaluated, has changed since.
 """
 _RUN_HEAD = (
     "seed",

@@ -64,12 +64,20 @@ def seed_recipe(
 ) -> list[SeededRecipe]:
     """The same recipe with each seed; the recipe is resolved once."""
     recipe = resolve(reference, overrides, budget=budget).recipe
-    settings = counted_settings(flat_settings(recipe))
+    settings = counted_settings(flat_settings(recipe)) | _periodic_evaluations(recipe)
     digest = _digest({**settings, "full_budget": full_budget})
     return [
         SeededRecipe(reference, tuple(overrides), budget, seed, full_budget, recipe, redact_tree(settings), digest)
         for seed in seeds
     ]
+
+
+def _periodic_evaluations(recipe: Recipe) -> dict[str, str]:
+    """Where the evaluations that choose the best checkpoint are played, if not on Gymnasium as they once all were."""
+    from gymlab.session.choose_engine import compiled_env
+
+    port, _ = compiled_env(recipe, None)
+    return {} if port is None or recipe.eval.steps is not None else {"eval.played_on": "compiled"}
 
 
 def counted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,9 @@ class JaxEngine:
 
     name = "jax"
 
-    def __init__(self, env: JaxEnv, n_envs: int, *, use_action_mask: bool = True) -> None:
+    def __init__(self, env: JaxEnv, n_envs: int, *, use_action_mask: bool = True, autoreset: bool = True) -> None:
+        """Without `autoreset` an env steps on from where its episode ended; what it then gives means nothing."""
+        self._autoreset = autoreset
         self.env = env
         self.n_envs = n_envs
         masked = use_action_mask and jax.eval_shape(self._first_mask) is not None
@@ -49,12 +51,14 @@ class JaxEngine:
         elapsed = state.elapsed + 1
         truncated = (elapsed >= self.spaces.max_episode_steps) & ~terminated
         ended = terminated | truncated
-        first = self.env.reset(key, self.n_envs)  # for every row: which rows end is not known when this is compiled
-        # `obs` is chosen from, not observed anew: XLA then rounds it as it rounds `successor`.
         successor = self._observe(after)
-        current, obs = jax.tree.map(
-            lambda new, old: where_rows(ended, new, old), (first, self._observe(first)), (after, successor)
-        )
+        current, obs = after, successor
+        if self._autoreset:
+            first = self.env.reset(key, self.n_envs)  # of every row: which ones end is not known when this is compiled
+            # `obs` is chosen from, not observed anew: XLA then rounds it as it rounds `successor`.
+            current, obs = jax.tree.map(
+                lambda new, old: where_rows(ended, new, old), (first, self._observe(first)), (after, successor)
+            )
         step = VecStep(
             obs=obs,
             successor=successor,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gymlab.envs.settings import EnvKwargs
 
 if TYPE_CHECKING:
-    from gymlab.envs.ports.port import JaxEnv, NumpyEnv
+    from gymlab.envs.ports.port import JaxEnv
 
 DEFAULT_EPISODE_STEPS = 1000  # for envs registered without a time limit
 _NUMBER = (int, float)
@@ -24,15 +24,9 @@ class Port(NamedTuple):
     entry_point: str  # an id registered with another one has no port
     builder: str
     kwargs: dict[str, type | tuple[type, ...]]
-    numpy_builder: str = ""  # of its NumPy port
 
 
-_CARTPOLE = Port(
-    f"{_CLASSIC}.cartpole:CartPoleEnv",
-    "cartpole:CartPole",
-    {"sutton_barto_reward": bool},
-    "cartpole_numpy:CartPoleNumpy",
-)
+_CARTPOLE = Port(f"{_CLASSIC}.cartpole:CartPoleEnv", "cartpole:CartPole", {"sutton_barto_reward": bool})
 _LAKE = Port(
     f"{_TOY}.frozen_lake:FrozenLakeEnv",
     _TABLE,
@@ -82,14 +76,6 @@ def find_port(env_id: str, kwargs: EnvKwargs, max_episode_steps: int | None) -> 
         return found
     port, kwargs, registered = found
     return _build(port, env_id, kwargs, max_episode_steps or registered or DEFAULT_EPISODE_STEPS)
-
-
-def find_numpy_port(env_id: str, kwargs: EnvKwargs) -> NumpyEnv | None:
-    """The NumPy port of the env that `gymnasium.make(env_id, **kwargs)` would give, where there is one."""
-    found = _match(env_id, kwargs)
-    if isinstance(found, str) or not found[0].numpy_builder:
-        return None
-    return _load(found[0].numpy_builder)(**found[1])
 
 
 def _match(env_id: str, kwargs: EnvKwargs) -> tuple[Port, EnvKwargs, int | None] | str:

@@ -72,7 +72,8 @@ class JsonLinesConsole(RunConsole):
             for row in event.rows:
                 self._write("updated", **row.clock._asdict(), metrics=_finite(dict(row.metrics)))
         elif isinstance(event, Evaluated):
-            self._write("evaluated", **clock, kind=event.kind, **event.evaluation.as_json())
+            source = event.evaluation.source
+            self._write("evaluated", **clock, kind=event.kind, source=source, **event.evaluation.as_json())
         elif isinstance(event, Checkpointed):
             self._write("checkpoint", **clock, checkpoint=event.path.name, kinds=list(event.kinds))
         elif isinstance(event, AlertRaised):

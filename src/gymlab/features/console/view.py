@@ -157,7 +157,7 @@ def evaluation_line(event: Evaluated) -> str:
     steps = format_count(event.clock.env_steps, brief=True)
     return (
         f"{name} at {steps} env_steps: greedy {greedy.mean:.1f} ± {greedy.std:.1f}, "
-        f"sampled {sampled.mean:.1f} ± {sampled.std:.1f} ({greedy.n} episodes each)"
+        f"sampled {sampled.mean:.1f} ± {sampled.std:.1f} ({event.evaluation.episodes} each)"
     )
 
 

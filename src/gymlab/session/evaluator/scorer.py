@@ -13,6 +13,7 @@ from gymlab.core.types import Spaces
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.make import import_all, split_wrappers
+from gymlab.envs.ports.port import JaxEnv
 from gymlab.envs.transform import transformed
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
@@ -48,10 +49,11 @@ def open_scorer(recipe: Recipe) -> Scorer:
     set_up_jax(cache_folder())
     import_all(recipe.imports)
     _, transforms = split_wrappers(recipe.env)
-    env_spaces = _env_spaces(recipe)
+    port, _ = compiled_env(recipe, None)
+    env_spaces = _env_spaces(recipe, port)
     spaces = transformed(env_spaces, transforms)
     agent = make_agent(recipe, spaces)
-    return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, env_spaces))
+    return Scorer(recipe, spaces, agent, make_evaluator(recipe, agent, env_spaces, port))
 
 
 @lru_cache(maxsize=8)  # runs of one shape share their agent
@@ -65,9 +67,8 @@ def policy_template(agent: Agent, n_envs: int) -> Policy:
     return jax.device_put(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(begin)))
 
 
-def _env_spaces(recipe: Recipe) -> Spaces:
+def _env_spaces(recipe: Recipe, port: JaxEnv | None) -> Spaces:
     """The spaces of the training engine, before transforms."""
-    port, _ = compiled_env(recipe, None)
     if port is not None:
         return JaxEngine(port, 1, use_action_mask=recipe.env.action_mask).spaces
     engine = GymnasiumEngine(recipe.env, 1, 0, imports=recipe.imports)
