@@ -68,7 +68,7 @@ def test_film_metadata_agrees_with_its_json_file_and_the_metrics(solved_run):
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mode, folder):
     tiny = ["n_envs=8", "n_steps=32", "batch_size=128", "policy.hidden=[16]", "metrics.statistics=basic"]
-    often = ["eval.every=40%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]
+    often = ["eval.every=10%", "eval.episodes=4", "eval.final_episodes=5", "checkpoints.keep=100"]
     gymlab("train", "CartPole-v1:ppo", *tiny, *often, "video.clips=[evaluation]", f"eval.mode={mode}",
            "--budget", "10k", "--full-budget", "-q", "--run-id", "one", cwd=folder, GYMLAB_VIDEO="on")  # fmt: skip
     run = RunPaths(folder / "runs/one")
@@ -76,7 +76,7 @@ def test_every_evaluation_is_filmed_with_the_scored_policy_and_first_episode(mod
         rows = reader.read(["env_steps", "eval/greedy_mean"])
     found, scorer = videos.scan(run), open_scorer(read_run_recipe(run.recipe))
     assert [clip.env_steps for clip in found] == rows["env_steps"][~np.isnan(rows["eval/greedy_mean"])].tolist()
-    assert len(found) == 3
+    assert len(found) == 10  # far more than can wait while they train
     for clip in found:
         policy = from_tensors(scorer.policy_template(), load_checkpoint(run, str(clip.env_steps)).policy)
         scored = scorer.evaluator.evaluate(policy, episodes=1, seed=clip.about["seed"], max_envs=1)

@@ -1,9 +1,10 @@
 """Video: records the first, best and final policy (`video:` of a recipe) in a child process during training.
 
-Training never waits for it: of the policies in the queue only the newest two are kept. When the run ends, the recorder
-either is waited for or makes the rest by itself after this process has exited. What it does not make, because it was
-killed or the run was interrupted, stays in `videos/pending/` for the resumed run or for `gymlab video`. Runs of a group
-record only at their end, as a video keeps a core busy for a second or two.
+Training never waits for it: of the policies in the queue the newest two are kept, and every evaluated one where each
+evaluation is to be filmed. When the run ends, the recorder either is waited for or makes the rest by itself after this
+process has exited. What it does not make, because it was killed or the run was interrupted, stays in `videos/pending/`
+for the resumed run or for `gymlab video`. Runs of a group record only at their end, as a video keeps a core busy for a
+second or two.
 """
 
 from __future__ import annotations
@@ -152,10 +153,12 @@ class Video(Feature):
             self._pending.append(videos.add_pending(self._paths, policy, clock, kinds))
         except (OSError, GymlabError) as error:
             log.warning("the policy at %d env_steps is not filmed: %s", clock.env_steps, error)
-        while len(self._pending) > MOST_PENDING + self._options.at_end:
-            spare = self._pending[int(self._options.at_end and "first" in self._pending[0].kinds)]
-            self._pending.remove(spare)
-            spare.remove()
+        # Those of evaluations were asked for one by one; of the others a newer one replaces an older one.
+        spare = [clip for clip in self._pending if "evaluation" not in clip.kinds]
+        if len(spare) > MOST_PENDING + self._options.at_end:
+            oldest = spare[int(self._options.at_end and "first" in spare[0].kinds)]
+            self._pending.remove(oldest)
+            oldest.remove()
             self.dropped += not self._options.at_end
 
     def _poll(self) -> None:

@@ -174,7 +174,8 @@ class VideoSettings(Settings):
     """Which policies are filmed, in the background, on the real env. Nothing here changes what is learnt."""
 
     clips: tuple[Literal["first", "best", "final", "evaluation"], ...] = ("first", "best", "final")
-    """When to film; [] for never. With the extra `video`, and where the env can be drawn."""
+    """When to film; [] for never. With the extra `video`, and where the env can be drawn. `evaluation` films every
+    one, also where that takes longer than training."""
     clip_steps: Annotated[Count, Field(ge=1)] = 1000
     """An episode is not filmed any longer than this."""
     fps: Annotated[Count, Field(ge=1)] = 30

@@ -169,7 +169,7 @@ def finish_clip(paths: RunPaths, name: str, kinds: Iterable[str]) -> None:
     for clip in found:
         if clip.path.name == name:
             add_kinds(clip, kinds)
-    spare = [clip for clip in found if not {"first", "final"} & {*clip.kinds}]
+    spare = [clip for clip in found if {*clip.kinds} == {"best"}]
     remove(paths, spare[:-MOST_FORMER_BEST])
 
 
