@@ -21,7 +21,8 @@ class FaultyEnv(gymnasium.Env):
         low, high = (0.0, 10.0) if fault == "off-centre" else (-1.0, 1.0)
         continuous = fault in ("off-centre", "box")
         self.action_space = spaces.Box(low, high, (1,)) if continuous else spaces.Discrete(2)
-        self.observation_space = spaces.Box(-1.0, 1.0, (3,))
+        reach = np.inf if fault == "huge" else 1.0
+        self.observation_space = spaces.Box(-reach, reach, (3,))
         self._steps = 0  # of this env's whole life
 
     def reset(self, *, seed=None, options=None):
@@ -38,6 +39,8 @@ class FaultyEnv(gymnasium.Env):
         return self._observe(), reward, self._t >= self.length, False, {}
 
     def _reward(self, action):
+        if self.fault == "unpaid":
+            return 0.0
         if self.fault == "growing":
             return float(1.02 ** min(self._steps, 1000))
         if self.fault == "rare":
@@ -51,7 +54,7 @@ class FaultyEnv(gymnasium.Env):
         if self.fault == "alternate":
             return np.zeros(3, np.float32)
         obs = self.np_random.uniform(-1, 1, 3).astype(np.float32)
-        return obs * 3 if self.fault == "outside" else obs
+        return obs * {"outside": 3, "huge": 1e6}.get(self.fault, 1)
 
 
 class Biased(PPOAlgorithm):

@@ -24,6 +24,7 @@ QUICK = {
         {"entropy-stuck", "gradients-always-clipped", "kl-low", "return-stalled"}),
     "observations outside their space, a feature that miscounts": (FAULTY, ["env.kwargs={fault: outside}",
         "features=[tests.alerts.envs:Backwards]"], "2k", {"bounds-broken", "counter-fell"}),
+    "features of a million": (FAULTY, ["env.kwargs={fault: huge}"], "6k", {"observation-scale", "saturated-units"}),
 }  # fmt: skip
 SLOW = {
     "rewards that grow with the age of the env": (FAULTY, ["env.kwargs={fault: growing}"], "6k",
@@ -38,6 +39,9 @@ SLOW = {
     "actions without spread in a run shorter than an episode": (("Pendulum-v1:ppo", PPO), ["policy.log_std_init=-5"],
         "640", {"initial-action-std", "no-episode-finished"}),
     "actions from a corner of the space": (FAULTY, ["env.kwargs={fault: off-centre}"], "2k", {"initial-action-mean"}),
+    "a reward that never comes": (FAULTY, ["env.kwargs={fault: unpaid}"], "2k", {"reward-never-seen"}),
+    "noise far wider than the space": (FAULTY, ["env.kwargs={fault: box}", "policy.log_std_init=2"], "2k",
+        {"actions-clipped"}),
     "a policy with a favourite": (BIASED, [], "2k", {"initial-policy-not-uniform"}),
     "units that never fire": (DEAD, [], "8k", {"dead-units"}),
     "rewards in thousands without any scaling": (("CartPole-v1:a2c", [*TINY, "n_steps=5"]),

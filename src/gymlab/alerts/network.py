@@ -12,6 +12,7 @@ SPIKE = 100.0  # times the usual
 FORGET = 0.05  # how much one update counts in what is usual
 DEAD = 0.5
 ALWAYS = 20.0  # times max_grad_norm
+SATURATED = 0.8
 
 
 def _spikes(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
@@ -98,18 +99,22 @@ CLIPPED = AlertRule(
 )
 
 
-def _dead(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
-    layers = {name: value for name, value in row.metrics.items() if name.startswith("opt/dead_units")}
+def _worst_layer(row: JudgedRow, family: str) -> tuple[str, str, float] | None:
+    """The metric, the layer and the share of the layer where most units are so; None where none was measured."""
+    layers = {name: value for name, value in row.metrics.items() if name.startswith(family)}
     worst = max(layers, key=lambda name: (layers[name], name), default="")
     if not worst or any(math.isnan(value) for value in layers.values()):
         return None
-    share = layers[worst]
-    layer = worst.removeprefix("opt/dead_units").removeprefix("/") or "all layers"
-    return Judged(
-        Evidence(worst, f"{share:.0%} of the units of {layer} gave 0 for every sample", {"share": share})
-        if share > DEAD
-        else None
-    )
+    return worst, worst.removeprefix(family).removeprefix("/") or "all layers", layers[worst]
+
+
+def _dead(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
+    found = _worst_layer(row, "opt/dead_units")
+    if found is None:
+        return None
+    name, layer, share = found
+    text = f"{share:.0%} of the units of {layer} gave 0 for every sample"
+    return Judged(Evidence(name, text, {"share": share}) if share > DEAD else None)
 
 
 def _revive(run: RunContext, evidence: Evidence) -> Advice:
@@ -136,4 +141,34 @@ DEAD_UNITS = AlertRule(
     requests_histograms=True,
 )
 
-RULES = (SPIKES, CLIPPED, DEAD_UNITS)
+
+def _saturated(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
+    found = _worst_layer(row, "opt/saturated_units")
+    if found is None or run.reached(row.metrics.get("roll/return_mean", math.nan)):
+        return None
+    name, layer, share = found
+    text = f"{share:.0%} of the activations of {layer} lie beyond ±0.97, where hardly any gradient passes"
+    return Judged(Evidence(name, text, {"share": share}) if share > SATURATED else None)
+
+
+def _desaturate(run: RunContext, evidence: Evidence) -> Advice:
+    if not run.settings.get("normalize.obs"):
+        return advice("Inputs or weights are too large: normalise observations.", changed(run, "normalize.obs", True))
+    return advice("Weights have grown too large: a lower learning_rate.", lower_rate(run, 0.3))
+
+
+SATURATED_UNITS = AlertRule(
+    "saturated-units",
+    "warning",
+    "units of the network are saturated",
+    f"In some layer more than {SATURATED:.0%} of the activations of tanh units lie beyond ±0.97 before the goal is "
+    "reached: the layer tells inputs apart by their sign only and hardly learns.",
+    ("opt/saturated_units*",),
+    _saturated,
+    _desaturate,
+    raise_after=2,
+    of=3,
+    clear_after=3,
+)
+
+RULES = (SPIKES, CLIPPED, DEAD_UNITS, SATURATED_UNITS)

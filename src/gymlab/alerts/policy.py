@@ -11,6 +11,7 @@ from gymlab.alerts.overrides import advice, batch_sizes, changed, higher_rate, l
 KL_HIGH = 0.05  # nats; five times what is usual
 CLIPPED = 0.4
 COLLAPSED = 0.03  # of the highest entropy
+AT_THE_EDGE = 0.4  # of the components of continuous actions; a std of 1 in [-1, 1] has 0.32
 UNDECIDED = 0.98
 SPENT_RATE = 0.1  # of its highest value: a schedule this far down is meant to move little
 
@@ -211,6 +212,50 @@ ENTROPY_COLLAPSE = AlertRule(
     of=5,
     clear_after=5,
     requests_histograms=True,
+)
+
+
+def _at_edges(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
+    """A policy that has learnt to act at the edges is cut there too: its noise has shrunk since the first rollout."""
+    share = row.metrics["roll/action_clipped"]
+    entropy = row.metrics["opt/entropy"]
+    if math.isnan(share) or math.isnan(entropy):
+        return None
+    memory = memory or {"share": share, "entropy": entropy}
+    if run.reached(row.metrics["roll/return_mean"]):
+        return Judged(None, memory)
+    noisy = memory["share"] > AT_THE_EDGE or entropy > memory["entropy"] + 0.1
+    text = f"{share:.0%} of the action components lay outside the space and were cut to its edge"
+    found = Evidence("roll/action_clipped", text, {"share": share, "grown": float(entropy > memory["entropy"] + 0.1)})
+    return Judged(found if noisy and share > AT_THE_EDGE else None, memory)
+
+
+def _narrower(run: RunContext, evidence: Evidence) -> Advice:
+    coefficient = run.number("entropy_coef") or 0.0
+    if evidence.numbers["grown"] and coefficient > 0:
+        return advice("The noise has grown beyond the space: a smaller entropy_coef.", times(run, "entropy_coef", 0.1))
+    text = "Much of the exploration is lost at the edges: less noise"
+    width = run.width("roll/action_mean")
+    target = None if width is None else round(math.log(0.25 * width), 1)
+    now = run.number("policy.log_std_init")
+    if target is not None and now is not None and target < now:
+        return advice(f"{text}.", changed(run, "policy.log_std_init", target))
+    return Advice(f"{text}, and a Box that is centred: wrap the env so that its actions lie within [-1, 1].")
+
+
+ACTIONS_CLIPPED = AlertRule(
+    "actions-clipped",
+    "warning",
+    "actions are cut at the edges of their space",
+    f"More than {AT_THE_EDGE:.0%} of the components of continuous actions lie outside the space, from the first "
+    "rollout on or because the noise has grown since, and the goal is not reached: different actions have the same "
+    "effect, so much of the exploration is lost.",
+    ("roll/action_clipped", "opt/entropy", "roll/return_mean"),
+    _at_edges,
+    _narrower,
+    raise_after=3,
+    of=5,
+    clear_after=5,
 )
 
 

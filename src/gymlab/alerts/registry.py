@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gymlab.alerts import impossible_values, initial_policy, machine, network, policy, returns, value
+from gymlab.alerts import impossible_values, initial_policy, inputs, machine, network, policy, returns, value
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.custom import parse_rules
 from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
@@ -55,6 +55,8 @@ STALE = AlertRule(
 
 GENERAL: tuple[AlertRule, ...] = (
     *initial_policy.RULES,
+    *inputs.RULES,
+    policy.ACTIONS_CLIPPED,
     policy.ENTROPY_COLLAPSE,
     policy.ENTROPY_STUCK,
     *value.RULES,

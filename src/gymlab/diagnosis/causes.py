@@ -12,7 +12,12 @@ _OF_BAD_VALUES = (
     "gradient-spikes",
     "gradients-always-clipped",
 )
+_OF_NOTHING_LEARNT = ("entropy-stuck", "kl-low", *_OF_BAD_VALUES)
 _EFFECTS = {
+    "observation-scale": ("saturated-units", "dead-units", "entropy-collapse", "kl-high", *_OF_NOTHING_LEARNT),
+    "saturated-units": ("entropy-collapse", *_OF_NOTHING_LEARNT),
+    "reward-never-seen": ("reward-scale", "advantage-scale", *_OF_NOTHING_LEARNT),
+    "actions-clipped": _OF_NOTHING_LEARNT,
     "reward-scale": ("value-loss-exploding", "kl-high", "kl-low", "entropy-stuck", "entropy-collapse", *_OF_BAD_VALUES),
     "advantage-scale": ("kl-high", "kl-low", "gradient-spikes", "gradients-always-clipped", "entropy-collapse"),
     "kl-high": (

@@ -78,8 +78,8 @@ METRICS = (
     Metric("roll/action_std/*", "Standard deviation of one component of the actions as the env received them.",
            "action", ".3f", 61, "action_spread", sparse=True),
     Metric("roll/action_clipped", "Share of continuous action components that lay outside the space and were cut to "
-           "its edge.", "share", ".3f", 47, SHARE, healthy="Above about 0.3: much of the exploration is lost at the "
-           "edges.", settings=("log_std_init",)),
+           "its edge.", "share", ".3f", 47, SHARE, healthy="A third where one std fills the space. Above 0.4: much "
+           "of the exploration is lost at the edges.", settings=("log_std_init",)),
     Metric("roll/actions/hist", "How often each discrete action was taken in this rollout, or where continuous ones of "
            "one component lay.", "action", ".3g", 84, "action_bins", histogram=True, healthy="About equal at the "
            "start. One action alone early: the policy has collapsed.", settings=("entropy_coef",)),
