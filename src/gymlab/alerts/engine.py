@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from gymlab.alerts.context import RunContext
 from gymlab.core.clock import Clock
+from gymlab.core.types import read_only
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -127,14 +128,14 @@ class Alert:
     title: str
     metric: str  # the one that shows it
     evidence: str  # of the latest failing row
-    numbers: dict[str, float]
+    numbers: Mapping[str, float]
     count: int  # judged rows that were failing
     judged: int
     first: Step  # the first failing row
     last: Step  # the latest
     active: bool
     advice: str
-    overrides: dict[str, Any]  # by full key: what to try
+    overrides: Mapping[str, Any]  # by full key: what to try
 
     @property
     def share(self) -> float:
@@ -143,7 +144,8 @@ class Alert:
 
     def as_json(self) -> dict[str, Any]:
         steps = {"first": self.first._asdict(), "last": self.last._asdict()}
-        return {**vars(self), **steps, "share": round(self.share, 4)}
+        tables = {"numbers": dict(self.numbers), "overrides": dict(self.overrides)}
+        return {**vars(self), **tables, **steps, "share": round(self.share, 4)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Alert:
@@ -338,14 +340,14 @@ class AlertEngine:
             title=rule.title,
             metric=state.evidence.metric,
             evidence=state.evidence.text,
-            numbers=state.evidence.numbers,
+            numbers=read_only(state.evidence.numbers),
             count=state.count,
             judged=state.judged,
             first=state.first,
             last=state.last,
             active=state.active,
             advice=advice.text,
-            overrides=advice.overrides,
+            overrides=read_only(advice.overrides),
         )
 
 

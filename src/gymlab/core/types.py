@@ -6,18 +6,25 @@ Nothing here imports JAX, Gymnasium or NumPy: env worker processes and the comma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import gymnasium
     import numpy as np
 
+Value = TypeVar("Value")
 Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
 Tree = Any  # nested dicts, tuples and arrays
 # A JSON value. Its containers are read-only, so that a dict[str, float] is one too; build a dict[str, Json].
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 Space: TypeAlias = "gymnasium.Space[Any]"  # what its values are is known from its class only
+
+
+def read_only(values: Mapping[str, Value]) -> Mapping[str, Value]:
+    """A copy that raises TypeError when it is written to."""
+    return values if isinstance(values, MappingProxyType) else MappingProxyType(dict(values))
 
 
 class Spaces(NamedTuple):

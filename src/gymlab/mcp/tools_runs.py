@@ -193,7 +193,7 @@ def alerts(config: ServerConfig, run: Run) -> AlertsAnswer:
             active=alert.active,
             since_env_steps=alert.first.env_steps,
             advice=alert.advice,
-            overrides=alert.overrides,
+            overrides=dict(alert.overrides),
         )
         for alert in most_severe_first(found.alerts)[:12]
     ]

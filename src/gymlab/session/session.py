@@ -25,6 +25,7 @@ from gymlab.features.record import Record
 from gymlab.features.remote_control import RemoteControl
 from gymlab.features.video import FilmsAtEnd
 from gymlab.metrics.catalogue import reproducible
+from gymlab.metrics.run_totals import RunTotals
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
@@ -195,8 +196,9 @@ class Session:
                 video,
             ]
             restore_features(features, position.features)
-            loop = Loop(self.parts.program, self.parts.plan, features, self._barrier(record))
-            loop.restore(position.features)
+            totals = RunTotals()
+            totals.restore(position.features)
+            loop = Loop(self.parts.program, self.parts.plan, features, self._barrier(record, totals), totals)
             with watch_signals(loop.interrupt) as interrupts:
                 self.store.start()
                 with describe_failures(self.parts, paths):
@@ -244,7 +246,7 @@ class Session:
         self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})
         self.store.write_recipe(dump_redacted_recipe(recipe))
 
-    def _barrier(self, record: Record) -> Barrier:
+    def _barrier(self, record: Record, totals: RunTotals) -> Barrier:
         horizon = self.position.horizon or self.recipe.budget
 
         named_by = checkpoint_clock(self.store.paths)
@@ -254,6 +256,8 @@ class Session:
         ) -> Checkpointed:
             began = time.perf_counter()
             record.commit()
+            if sums := totals.state():
+                features = {**features, totals.name: sums}
             info = {
                 "recipe": self.recipe.name,
                 "seed": self.options.seed,

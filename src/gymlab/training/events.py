@@ -1,4 +1,7 @@
-"""Events of a run, and the Feature and Control interfaces: how features react to them."""
+"""Events of a run, and the Feature and Control interfaces: how features react to them.
+
+An event is read-only all through, so what one feature does with it no other one sees.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from gymlab.core.clock import Clock
-from gymlab.core.types import Histogram
+from gymlab.core.types import Histogram, read_only
 from gymlab.training.evaluation import Evaluation
 from gymlab.training.state import Policy
 
@@ -34,11 +37,18 @@ class UpdateRow(NamedTuple):
     histograms: Mapping[str, Histogram] = {}
 
 
+def _read_only_rows(rows: tuple[UpdateRow, ...]) -> tuple[UpdateRow, ...]:
+    return tuple(UpdateRow(row.clock, read_only(row.metrics), read_only(row.histograms)) for row in rows)
+
+
 @dataclass(frozen=True)
 class Updated(Event):
     """One or more updates are done; the clock is that of the last."""
 
     rows: tuple[UpdateRow, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", _read_only_rows(self.rows))
 
 
 @dataclass(frozen=True)
@@ -47,12 +57,18 @@ class Measured(Event):
 
     metrics: Mapping[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", read_only(self.metrics))
+
 
 @dataclass(frozen=True)
 class Recorded(Event):
     """Rows as written to the store: those of `Updated`, or fewer where a row aggregates several updates."""
 
     rows: tuple[UpdateRow, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", _read_only_rows(self.rows))
 
 
 @dataclass(frozen=True)

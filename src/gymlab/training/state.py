@@ -76,6 +76,11 @@ class Policy(NamedTuple):
     weights: Tree
     normaliser: NormalizerState
 
+    def separate(self) -> Policy:
+        """The same arrays, which cannot be changed, in containers of its own."""
+        policy: Policy = jax.tree.map(lambda leaf: leaf, self)
+        return policy
+
 
 class SkippedUpdates(NamedTuple):
     """Counts of updates that were not applied because they were not finite."""

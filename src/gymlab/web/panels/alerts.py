@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nicegui import ui
 
 from gymlab.alerts.engine import Alert
@@ -58,6 +60,6 @@ def _card(alert: Alert) -> None:
             "gl-faint"
         )
         ui.label(plain_text(alert.advice, 1000))
-        if isinstance(alert.overrides, dict) and alert.overrides:
+        if isinstance(alert.overrides, Mapping) and alert.overrides:
             tried = " ".join(f"{plain_text(key, 80)}={plain_text(value, 80)}" for key, value in alert.overrides.items())
             ui.label(f"try: {tried}").classes("gl-mono")
