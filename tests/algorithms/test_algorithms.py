@@ -1,5 +1,7 @@
 """PPO, A2C and their shared parts, on data made by hand."""
 
+from functools import partial
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -144,7 +146,8 @@ def test_a_successor_counts_only_where_an_episode_was_cut():
     rollout = some_rollout(ppo, state.params)
     rollout = rollout._replace(successor=rollout.successor + 5.0)
     network = ppo.network(state.params)
-    values, following = state_values(network, rollout)
+    replay, value = partial(ppo.replay, state.params), partial(ppo.value, state.params)
+    values, following, _ = state_values(replay, value, rollout)
     expected = jnp.concatenate([values[1:], network.value(rollout.last_obs)[None]])
     expected = jnp.where(rollout.truncated, network.value(rollout.successor), expected)
     np.testing.assert_allclose(following, expected, rtol=1e-5, atol=1e-6)

@@ -128,7 +128,7 @@ def test_truncated_episodes_end_with_a_value_only_under_the_value_baseline():
         params = {name: jnp.zeros_like(value) for name, value in state.params.items()}
         params["value_head.bias"] = jnp.array([7.0])
         sample, _ = algorithm._join(
-            algorithm.network(params),
+            params,
             state.buffers.pending[0],
             rollout([[0]], [[0]], [[1]], [[0]], [[1]]),
             hyper(algorithm),

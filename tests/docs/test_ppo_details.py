@@ -11,7 +11,7 @@ from tests.docs.snippets import ROOT
 
 from gymlab.algorithms.optimizers import Optimizer
 from gymlab.algorithms.ppo import PPOAlgorithm, PPOSettings
-from gymlab.core.types import Rollout, Spaces
+from gymlab.core.types import Replayed, Rollout, Spaces
 from gymlab.experience.advantages import Batch, gae_batch
 from gymlab.networks.actor_critic import ActorCritic
 from gymlab.networks.encoders import encode
@@ -64,7 +64,13 @@ def test_the_target_of_the_value_is_advantage_plus_value():
     zeros, no = jnp.zeros((4, 2)), jnp.zeros((4, 2), bool)
     ones = jnp.ones((4, 2))
     rollout = Rollout(obs[:-1], jnp.zeros((4, 2, 3)), zeros, ones, ones, {}, no, no, no, obs[1:], obs[-1], (), {})
-    batch = gae_batch(net, (rollout,), jnp.float32(0.9), jnp.float32(0.8))
+    batch = gae_batch(
+        lambda steps: Replayed((), net.value(steps.obs)),
+        lambda obs, *_: net.value(obs),
+        (rollout,),
+        jnp.float32(0.9),
+        jnp.float32(0.8),
+    )
     np.testing.assert_allclose(batch.target, batch.advantage + batch.value, rtol=1e-6)
     # The last step's advantage is r + gamma V(s') - V(s): its target is r + gamma V(s').
     np.testing.assert_allclose(batch.target[-2:], 1 + 0.9 * net.value(obs[-1]), rtol=1e-5)

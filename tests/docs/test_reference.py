@@ -34,6 +34,7 @@ ELSEWHERE = {
     "score/steps_to_threshold",  # a threshold that was reached
     "sys/skipped_updates", "sys/gpu_memory", "sys/gpu_load", "sys/rss", "sys/cpu", "time/compile",
     "time/evaluate_wait", "sys/trackers_down",
+    "intrinsic/reward_mean", "intrinsic/reward_std",  # algorithms with a bonus of their own
 }  # fmt: skip
 TINY = ["n_envs=2", "n_steps=8", "budget=32", "policy.hidden=[4]", "eval.episodes=2", "eval.final_episodes=2"]
 

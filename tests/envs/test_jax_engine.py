@@ -171,3 +171,30 @@ def test_masks_travel_with_the_observation_unless_switched_off() -> None:
     assert not bare.spaces.masked
     assert not isinstance(bare.init(KEY)[1].obs, Masked)
     assert not any(engine_of(env_id, 1).spaces.masked for env_id in PORTS if env_id != "Taxi-v4")
+
+
+def test_env_parameters_are_arrays_of_the_state_and_another_value_compiles_nothing():
+    """Each env has its own gravity; with Gymnasium's everywhere the steps are those of the plain engine."""
+    compiled = []
+    engine = JaxEngine(find_port("Pendulum-v1", {}, 10), 3, parameters=("g",))
+
+    @jax.jit
+    def step(state, action, key):
+        compiled.append(1)
+        return engine.step(state, action, key)
+
+    plain = JaxEngine(find_port("Pendulum-v1", {}, 10), 3)
+    key, action = jax.random.key(0), jnp.ones((3, 1))
+    state, first = engine.init(key)
+    assert plain.init(key)[0].parameters == ()
+    np.testing.assert_array_equal(plain.init(key)[1].obs, first.obs)
+    after, earth = step(state, action, key)
+    np.testing.assert_allclose(plain.step(plain.init(key)[0], action, key)[1].obs, earth.obs, rtol=1e-6)
+    _, mixed = step(state._replace(parameters={"g": jnp.array([10.0, 1.6, 3.7])}), action, key)
+    np.testing.assert_array_equal(mixed.obs[0], earth.obs[0])
+    for env, gravity in ((1, 1.6), (2, 3.7)):
+        other = JaxEngine(find_port("Pendulum-v1", {"g": gravity}, 10), 3)
+        np.testing.assert_allclose(mixed.obs[env], other.step(other.init(key)[0], action, key)[1].obs[env], rtol=1e-5)
+        assert abs(mixed.obs[env] - earth.obs[env]).max() > 1e-3
+    assert len(compiled) == 1
+    assert after.parameters["g"].tolist() == [10.0] * 3

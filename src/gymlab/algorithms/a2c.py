@@ -9,14 +9,14 @@ import jax.numpy as jnp
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import estimates, gradient_norms, norm_names, policy_change, scaled_losses
-from gymlab.algorithms.settings import AlgorithmSettings, OptimizerName, Positive, Share
+from gymlab.algorithms.settings import OptimizerName, PolicyGradientSettings, Positive, Share
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
-from gymlab.experience.advantages import Batch, gae_batch, normalize
+from gymlab.experience.advantages import Batch, normalize
 from gymlab.networks.flat_network import Params
 
 
-class A2CSettings(AlgorithmSettings):
+class A2CSettings(PolicyGradientSettings):
     """Policy gradient with a learned baseline, one step per rollout."""
 
     default_n_steps: ClassVar[int | None] = 5
@@ -41,11 +41,12 @@ class A2CAlgorithm(ActorCriticAlgorithm):
         self, state: LearnerState, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
     ) -> tuple[LearnerState, Metrics]:
         del key
-        batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
+        batch = self.gae_batch(state.params, rollouts, hp)
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, batch, hp)
         ready = self.optimizer.start_update(state.optimiser, state.params, hp["learning_rate"])
         params, opt, _ = self.optimizer.step(ready, state.params, grads, hp["max_grad_norm"])
-        metrics |= policy_change(self.network(state.params), self.network(params), batch.obs, batch.action)
+        before = self.replay(state.params, batch).distribution
+        metrics |= policy_change(before, self.replay(params, batch).distribution, batch.action)
         metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, hp["value_coef"], hp["entropy_coef"])
         metrics |= estimates(batch.advantage, batch.target, batch.value)
@@ -54,7 +55,7 @@ class A2CAlgorithm(ActorCriticAlgorithm):
 
     def loss(self, params: Params, batch: Batch, hp: Hyper) -> tuple[Array, Metrics]:
         """Policy gradient, value error and entropy bonus of the rollout."""
-        policy, value = self.network(params).both(batch.obs)
+        policy, value, _ = self.replay(params, batch)
         advantage = normalize(batch.advantage) if self.settings.normalize_advantage else batch.advantage
         policy_loss = -jnp.mean(advantage * policy.log_prob(batch.action))
         value_loss = jnp.mean((value - batch.target) ** 2)

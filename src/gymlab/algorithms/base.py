@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from gymlab.algorithms.optimizers import MakeOptimizer, Optimizer, OptimizerState
 from gymlab.algorithms.settings import AlgorithmSettings
-from gymlab.core.types import Array, Decision, Rollout, Spaces, Tree
-from gymlab.networks.actor_critic import ActorCritic
+from gymlab.core.types import Array, Decision, PolicyInputs, Replayed, Rollout, Spaces, Tree
+from gymlab.experience.advantages import Batch, gae_batch
+from gymlab.networks.actor_critic import ActorCritic, NetworkTrace
 from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
 from gymlab.networks.flat_network import FlatNetwork, Params
 from gymlab.networks.settings import PolicySettings
 
 Metrics = dict[str, Array]  # scalars, by catalogue name
-Hyper = dict[str, Array]  # scheduled values, as numbers
+# Scheduled values as numbers, `progress` (0 to 1), and as integers the clocks `update`, `env_steps`, `gradient_steps`.
+Hyper = dict[str, Array]
+LearnsFrom = Literal["rollout", "replay"]
+
+
+class ReplayPlan(NamedTuple):
+    """How an algorithm that learns from replay uses its buffer; every number is compiled in."""
+
+    capacity: int  # steps per env, rounded up to whole rollouts
+    minibatches: int  # per update, all drawn before the first gradient step
+    sequences: int  # per minibatch
+    length: int = 1  # steps of a sequence
 
 
 class Algorithm(ABC):
     """Its methods are traced by JAX. Observations and rewards are normalised before they get here."""
 
     Settings: ClassVar[type[AlgorithmSettings]]
+    learns_from: ClassVar[LearnsFrom] = "rollout"  # what `update` gets: each group's rollout, or minibatches of replay
 
     def __init__(
         self,
@@ -64,9 +78,27 @@ class Algorithm(ABC):
     def act(self, weights: Tree, obs: Tree, carry: Tree, key: Array, greedy: Array | bool = False) -> Decision:
         """Choose an action for each env."""
 
+    def replay_plan(self) -> ReplayPlan:
+        """The buffer of an algorithm that learns from replay."""
+        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+
+    def is_learning(self, hp: Hyper) -> Array | bool:
+        """Whether updates learn yet, from the clocks in `hp`; until then `warm_up` is called instead of `update`."""
+        del hp
+        return True
+
+    def warm_up(self, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array) -> Tree:
+        """The state after a rollout of the phase before learning: statistics may move, the weights do not."""
+        del rollouts, hp, key
+        return state
+
     @abstractmethod
-    def update(self, state: Tree, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array) -> tuple[Tree, Metrics]:
-        """Learn from one rollout per env group."""
+    def update(self, state: Tree, experience: tuple[Rollout, ...], hp: Hyper, key: Array) -> tuple[Tree, Metrics]:
+        """Learn from one rollout per env group or, from replay, from the minibatches of each group.
+
+        A minibatch of replay is a Rollout of (length, sequences) steps per env group, the minibatches stacked on a
+        leading axis; its carry is () and its `last_obs` the last successor.
+        """
 
 
 class LearnerState(NamedTuple):
@@ -81,6 +113,8 @@ class ActorCriticAlgorithm(Algorithm):
     To change a shipped one's loss, subclass it (`class MyPPO(PPOAlgorithm)` with its own `loss`) and name it
     in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
     """
+
+    has_memory: ClassVar[bool] = False  # whether what it sees depends on its carry
 
     def __init__(
         self,
@@ -112,3 +146,25 @@ class ActorCriticAlgorithm(Algorithm):
 
     def act(self, weights: Params, obs: Tree, carry: Tree, key: Array, greedy: Array | bool = False) -> Decision:
         return self.network(weights).act(obs, carry, key, greedy)
+
+    def replay(self, weights: Params, steps: PolicyInputs) -> Replayed:
+        """The policy over time. Losses, values and statistics get distributions and values from here and nowhere else.
+
+        One that has memory overrides this and the two below, with `networks.memory`.
+        """
+        return Replayed(*self.network(weights).both(steps.obs))
+
+    def value(self, weights: Params, obs: Tree, carry: Tree, fresh: Array | None = None) -> Array:
+        """V of single observations, each from its carry, which is reset where `fresh`."""
+        del carry, fresh
+        return self.network(weights).value(obs)
+
+    def look(self, weights: Params, obs: Tree, carry: Tree) -> NetworkTrace:
+        """The network from inside, over single observations, each from its carry."""
+        del carry
+        return self.network(weights).look(obs)
+
+    def gae_batch(self, weights: Params, rollouts: tuple[Rollout, ...], hp: Hyper) -> Batch:
+        """All groups' transitions with their generalised advantage estimates."""
+        replay = partial(self.replay, weights)
+        return gae_batch(replay, partial(self.value, weights), rollouts, hp["gamma"], hp["gae_lambda"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from gymlab.algorithms.optimizers import clip_scale
-from gymlab.core.types import Array, Tree
-from gymlab.networks.actor_critic import ActorCritic
+from gymlab.core.types import Array
+from gymlab.networks.distributions import Distribution
 from gymlab.networks.flat_network import Params
 
 
@@ -21,11 +21,9 @@ def clip_fraction(log_ratio: Array, clip_range: Array) -> Array:
 
 
 def policy_change(
-    old: ActorCritic, new: ActorCritic, obs: Tree, action: Array, weight: Array | None = None
+    before: Distribution, after: Distribution, action: Array, weight: Array | None = None
 ) -> dict[str, Array]:
     """KL(old || new) over a batch, exact and from the actions taken, for algorithms of one gradient step."""
-    before = old.distribution(obs)
-    after = new.distribution(obs)
     weight = jnp.ones(action.shape[0]) if weight is None else weight
     log_ratio = after.log_prob(action) - before.log_prob(action)
     count = jnp.maximum(weight.sum(), 1)

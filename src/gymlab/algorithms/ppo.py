@@ -12,16 +12,16 @@ from pydantic import Field
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import approx_kl, clip_fraction, estimates, gradient_norms, norm_names, scaled_losses
-from gymlab.algorithms.settings import AlgorithmSettings, Positive, Share
+from gymlab.algorithms.settings import PolicyGradientSettings, Positive, Share
 from gymlab.core.clock import Count, Number
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout
-from gymlab.experience.advantages import Batch, gae_batch, normalize
+from gymlab.experience.advantages import Batch, normalize
 from gymlab.experience.minibatches import shuffled, take
 from gymlab.networks.flat_network import Params
 
 
-class PPOSettings(AlgorithmSettings):
+class PPOSettings(PolicyGradientSettings):
     """Clipped surrogate objective over several epochs of shuffled minibatches."""
 
     gae_lambda: Share = constant(0.95)
@@ -74,7 +74,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
     def update(
         self, state: LearnerState, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
     ) -> tuple[LearnerState, Metrics]:
-        batch = gae_batch(self.network(state.params), rollouts, hp["gamma"], hp["gae_lambda"])
+        batch = self.gae_batch(state.params, rollouts, hp)
         samples = len(batch.advantage)
         size = self.settings.minibatch_size(samples)
         steps = self.settings.epochs * (samples // size)
@@ -104,7 +104,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
 
     def loss(self, params: Params, batch: Batch, hp: Hyper) -> tuple[Array, Metrics]:
         """The clipped surrogate, the value error and the entropy bonus of one minibatch."""
-        policy, value = self.network(params).both(batch.obs)
+        policy, value, _ = self.replay(params, batch)
         advantage = normalize(batch.advantage) if self.settings.normalize_advantage else batch.advantage
         log_ratio = policy.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)

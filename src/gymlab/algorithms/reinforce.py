@@ -10,16 +10,15 @@ from jax import lax
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Metrics
 from gymlab.algorithms.opt_metrics import gradient_norms, norm_names, policy_change, scaled_losses, weighted_estimates
-from gymlab.algorithms.settings import AlgorithmSettings, Positive
+from gymlab.algorithms.settings import PolicyGradientSettings, Positive
 from gymlab.core.schedules import constant
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.experience.advantages import fold, monte_carlo, normalize
 from gymlab.experience.space_arrays import zero_action, zero_obs
-from gymlab.networks.actor_critic import ActorCritic
 from gymlab.networks.flat_network import Params
 
 
-class ReinforceSettings(AlgorithmSettings):
+class ReinforceSettings(PolicyGradientSettings):
     """Every transition is used once, in the update in which its episode ends."""
 
     default_n_steps: ClassVar[int | None] = None
@@ -59,6 +58,8 @@ class Sample(NamedTuple):
     target: Array  # discounted return to the end of the episode
     used: Array  # 1 where the episode has ended and the transition is used now, else 0
     stale: Array  # chosen by an older policy
+    fresh: Tree = ()  # the steps are in no order
+    carry: Tree = ()
 
 
 class ReinforceAlgorithm(ActorCriticAlgorithm):
@@ -93,8 +94,7 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         self, state: LearnerState, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
     ) -> tuple[LearnerState, Metrics]:
         del key
-        network = self.network(state.params)
-        pairs = [self._join(network, p, r, hp) for p, r in zip(state.buffers.pending, rollouts, strict=True)]
+        pairs = [self._join(state.params, p, r, hp) for p, r in zip(state.buffers.pending, rollouts, strict=True)]
         sample = jax.tree.map(lambda *parts: jnp.concatenate([fold(x) for x in parts]), *[s for s, _ in pairs])
         count = sample.used.sum()
         (_, metrics), grads = jax.value_and_grad(self.loss, has_aux=True)(state.params, sample, state.buffers, hp)
@@ -102,7 +102,8 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         params, opt, _ = self.optimizer.step(ready, state.params, grads, hp["max_grad_norm"])
         # Without a finished episode there is no gradient, and an optimiser's momentum must not move on alone.
         kept = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), (params, opt), (state.params, ready))
-        metrics |= policy_change(network, self.network(kept[0]), sample.obs, sample.action, sample.used)
+        before = self.replay(state.params, sample).distribution
+        metrics |= policy_change(before, self.replay(kept[0], sample).distribution, sample.action, sample.used)
         metrics |= zip(norm_names(grads), gradient_norms(grads, hp["max_grad_norm"]), strict=True)
         metrics |= scaled_losses(metrics, self._value_coef(hp), hp["entropy_coef"])
         metrics["opt/gradient_steps"] = (count > 0).astype(jnp.int32)
@@ -113,7 +114,7 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
 
     def loss(self, params: Params, sample: Sample, buffers: ReinforceBuffers, hp: Hyper) -> tuple[Array, Metrics]:
         """Minus the weighted log-probability of each action, times how much better than the baseline it turned out."""
-        policy, value = self.network(params).both(sample.obs)
+        policy, value, _ = self.replay(params, sample)
         count = jnp.maximum(sample.used.sum(), 1)
         log_prob = policy.log_prob(sample.action)
         baseline = {"none": 0.0, "running_mean": buffers.mean_return, "value": lax.stop_gradient(value)}
@@ -139,7 +140,7 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
     def _value_coef(self, hp: Hyper) -> Array | float:
         return hp["value_coef"] if self.settings.baseline == "value" else 0.0
 
-    def _join(self, network: ActorCritic, pending: Pending, rollout: Rollout, hp: Hyper) -> tuple[Sample, Pending]:
+    def _join(self, params: Params, pending: Pending, rollout: Rollout, hp: Hyper) -> tuple[Sample, Pending]:
         """Pending transitions followed by the rollout, and what of it stays pending."""
         length = len(pending.valid)
         n_steps = len(rollout.train_reward)
@@ -152,7 +153,7 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         truncated = jnp.concatenate([quiet, rollout.truncated])
         end_values = jnp.zeros_like(rollout.train_reward)
         if self.settings.baseline == "value":
-            end_values = network.value(rollout.successor)
+            end_values = self.value(params, rollout.successor, ())
         end_values = jnp.concatenate([jnp.zeros_like(pending.reward), end_values])
         target = monte_carlo(joined.reward, end_values, terminated, truncated, gamma=hp["gamma"])
         ended = lax.cummax((terminated | truncated).astype(jnp.int8), reverse=True) > 0

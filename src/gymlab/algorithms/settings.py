@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from gymlab.core.clock import Number
-from gymlab.core.errors import suggestion
+from gymlab.core.errors import UserError, suggestion
 from gymlab.core.schedules import Schedule, Scheduled, constant, within
 from gymlab.core.settings import Settings
 
@@ -26,8 +26,19 @@ def _known_optimizer(name: str) -> str:
 OptimizerName = Annotated[str, AfterValidator(_known_optimizer)]
 
 
+RESERVED = ("progress", "update", "env_steps", "gradient_steps")  # `hp` has these beside the scheduled values
+
+
 class AlgorithmSettings(Settings):
     """Numbers of type `Schedule` enter compiled code as values; the others are compiled in."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name in RESERVED:
+            if name in cls.model_fields:
+                raise UserError(
+                    f"{cls.__name__}: the setting '{name}' needs another name: `hp` has a clock of that name"
+                )
 
     default_n_steps: ClassVar[int | None] = 128  # None: the env's time limit
 
@@ -35,10 +46,6 @@ class AlgorithmSettings(Settings):
     """Step size of the optimiser."""
     gamma: Share = constant(0.99)
     """Discount per step."""
-    entropy_coef: Positive = constant(0.0)
-    """Weight of the entropy bonus."""
-    value_coef: Positive = constant(0.5)
-    """Weight of the value loss."""
     max_grad_norm: Positive = constant(0.5)
     """Gradients are scaled down to this global norm."""
     optimizer: OptimizerName = "adam"
@@ -58,3 +65,12 @@ class AlgorithmSettings(Settings):
 
     def check_rollout(self, n_envs: int, n_steps: int) -> None:
         """Raise ValueError where these settings do not fit a rollout of n_steps x n_envs."""
+
+
+class PolicyGradientSettings(AlgorithmSettings):
+    """What algorithms with a policy and a value network share."""
+
+    entropy_coef: Positive = constant(0.0)
+    """Weight of the entropy bonus."""
+    value_coef: Positive = constant(0.5)
+    """Weight of the value loss."""

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
-from gymlab.core.types import Array
+from gymlab.core.types import Array, Tree
 
 
 def namespace(array: Array) -> ModuleType:
@@ -16,6 +16,13 @@ def namespace(array: Array) -> ModuleType:
     if jax is not None and isinstance(array, jax.Array):
         return jax.numpy
     return np
+
+
+def reset_carry(carry: Tree, fresh: Array, initial: Tree) -> Tree:
+    """The carry with rows that start an episode set back to the beginning."""
+    import jax
+
+    return jax.tree.map(lambda start, held: where_rows(fresh, start, held), initial, carry)
 
 
 def where_rows(mask: Array, yes: Array, no: Array) -> Array:

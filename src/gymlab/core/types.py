@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import gymnasium
@@ -81,6 +81,30 @@ class Rollout(NamedTuple):
     last_obs: Tree  # (N, *obs) what the next rollout starts from
     carry: Tree  # (N, ...) the policy's carry at the first step
     extras: dict[str, Array]  # (T, N, ...)
+
+
+class PolicyInputs(Protocol):
+    """What a policy is run over: a rollout or a part of one; steps in any order where it has no memory."""
+
+    @property
+    def obs(self) -> Tree:
+        """(T, N, *obs)"""
+
+    @property
+    def fresh(self) -> Array:
+        """(T, N) the obs after this step starts a new env episode"""
+
+    @property
+    def carry(self) -> Tree:
+        """(N, ...) the carry at the first step, already reset"""
+
+
+class Replayed(NamedTuple):
+    """A policy run over steps."""
+
+    distribution: Any
+    value: Array  # (T, N)
+    carries: Tree = ()  # (T, N, ...) after each step, not yet reset where a new episode follows; () without memory
 
 
 class Histogram(NamedTuple):

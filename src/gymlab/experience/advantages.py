@@ -7,13 +7,15 @@ and mask) broadcasts through.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gymlab.core.types import Array, Rollout, Tree
+from gymlab.core.arrays import where_rows
+from gymlab.core.types import Array, Replayed, Rollout, Tree
 
 # Unrolling hides the cost of XLA's loop on short bodies.
 _UNROLL = 8
@@ -57,10 +59,13 @@ def _sum_back(gain: Array, decay: Array) -> Array:
     return sums
 
 
-class ValueNetwork(Protocol):
-    """What estimates V of observations with any leading axes."""
+Replay = Callable[[Rollout], Replayed]
 
-    def value(self, obs: Tree) -> Array: ...
+
+class Value(Protocol):
+    """V of observations (..., *obs), from a policy's carry, which is reset where `fresh`."""
+
+    def __call__(self, obs: Tree, carry: Tree, fresh: Array | None = None) -> Array: ...
 
 
 class Batch(NamedTuple):
@@ -72,28 +77,42 @@ class Batch(NamedTuple):
     value: Array  # (B,) before the update
     advantage: Array  # (B,)
     target: Array  # (B,) what the value should have been
+    # A policy without memory learns from steps in any order: theirs are ().
+    fresh: Tree = ()
+    carry: Tree = ()
 
 
-def state_values(network: ValueNetwork, rollout: Rollout) -> tuple[Array, Array]:
-    """V of each observation and of each true successor, both (T, N).
+class StateValues(NamedTuple):
+    """Values of a rollout, all (T, N), or (T, N, S) of several reward streams."""
+
+    values: Array  # of each observation
+    next_values: Array  # of each true successor
+    following: Array  # of each next observation, which may be the first one of a new episode
+
+
+def state_values(replay: Replay, value: Value, rollout: Rollout) -> StateValues:
+    """The values of a rollout's states.
 
     A successor is the next observation except where an episode was cut, so its own value is only computed when one was.
+    It is valued with the memory of its own episode, the one after the step.
     """
-    values = network.value(rollout.obs)
-    following = jnp.concatenate([values[1:], network.value(rollout.last_obs)[None]])
+    replayed = replay(rollout)
+    values = replayed.value
+    last = jax.tree.map(lambda x: x[-1], replayed.carries)
+    following = jnp.concatenate([values[1:], value(rollout.last_obs, last, rollout.fresh[-1])[None]])
     next_values = lax.cond(
         rollout.truncated.any(),
-        lambda: jnp.where(rollout.truncated, network.value(rollout.successor), following),
+        lambda: where_rows(rollout.truncated, value(rollout.successor, replayed.carries), following),
         lambda: following,
     )
-    return values, next_values
+    return StateValues(values, next_values, following)
 
 
-def gae_batch(network: ValueNetwork, rollouts: tuple[Rollout, ...], gamma: Array, lam: Array) -> Batch:
+def gae_batch(replay: Replay, value: Value, rollouts: tuple[Rollout, ...], gamma: Array, lam: Array) -> Batch:
     """All groups' transitions with their generalised advantage estimates."""
 
     def one(rollout: Rollout) -> Batch:
-        values, next_values = state_values(network, rollout)
+        values, next_values, _ = state_values(replay, value, rollout)
         advantages = gae(
             rollout.train_reward, values, next_values, rollout.terminated, rollout.truncated, gamma=gamma, lam=lam
         )

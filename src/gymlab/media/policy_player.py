@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
+from gymlab.algorithms.base import ActorCriticAlgorithm
+from gymlab.core.arrays import reset_carry
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Decision, Masked, Rollout, Spaces, Tree, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
@@ -46,12 +48,12 @@ from gymlab.session.build import make_agent
 from gymlab.session.jax_setup import set_up_jax
 from gymlab.training.agent import Agent
 from gymlab.training.named_tensors import Tensors, from_tensors
-from gymlab.training.state import Act, Policy, apply_transforms, reset_carry, transform_action
+from gymlab.training.state import Act, Policy, apply_transforms, transform_action
 
 MakeEnv = Callable[[EnvSettings], Env]
 
-# (policy, obs) -> "value" (N,), "entropy" (N,), "probabilities" (N, n) and so on, those that are known
-OutlookFn = Callable[[Tree, Tree], dict[str, Tree]]
+# (policy, obs, carry) -> "value" (N,), "entropy" (N,), "probabilities" (N, n) and so on, those that are known
+OutlookFn = Callable[[Tree, Tree, Tree], dict[str, Tree]]
 
 _BATCH = 2  # a batch of one is computed with other roundings than any larger one
 
@@ -180,7 +182,8 @@ def return_settings(recipe: Recipe, agent: Agent) -> ReturnSettings:
     nothing = Rollout(**dict.fromkeys(Rollout._fields, ()))  # type: ignore[arg-type]
 
     def training_rewards(policy: Policy, reward: Array) -> Array:
-        return rewards.normalize_rollout(policy.normaliser, nothing._replace(train_reward=reward)).train_reward
+        statistics = agent.statistics_of(policy.normaliser, 0)
+        return rewards.normalize_rollout(statistics, nothing._replace(train_reward=reward)).train_reward
 
     baseline = getattr(settings, "baseline", "value")
     return ReturnSettings(values["gamma"], values.get("gae_lambda", 1.0), str(baseline), training_rewards)
@@ -188,14 +191,15 @@ def return_settings(recipe: Recipe, agent: Agent) -> ReturnSettings:
 
 def _outlook(agent: Agent) -> OutlookFn:
     """A function that gives a state's value, its action distribution and the network's input."""
-    network = getattr(agent.algorithm, "network", None)
+    algorithm = agent.algorithm
 
-    def outlook(policy: Policy, obs: Tree) -> dict[str, Tree]:
-        if network is None:  # a custom algorithm without a network
+    def outlook(policy: Policy, obs: Tree, carry: Tree) -> dict[str, Tree]:
+        if not isinstance(algorithm, ActorCriticAlgorithm):  # one of a user's own, that cannot be looked into
             return {}
-        network_input = agent.normalising.observe(policy.normaliser, obs)
-        chosen, value = network(policy.weights).both(network_input)
-        known = {"value": value, "entropy": chosen.entropy(), **distribution_numbers(chosen)}
+        network_input = agent.observe(policy, obs)
+        trace = algorithm.look(policy.weights, network_input, carry)
+        chosen = trace.distribution
+        known = {"value": trace.values, "entropy": chosen.entropy(), **distribution_numbers(chosen)}
         if not agent.normalising.obs:
             return known
         return known | {"network_input": network_input.obs if isinstance(network_input, Masked) else network_input}
@@ -221,7 +225,7 @@ def _blank_policy(agent: Agent) -> Policy:
     """Zeros in the shape of a policy (`eval_shape`: nothing is initialised)."""
 
     def make(key: Array) -> Policy:
-        return Policy(agent.algorithm.weights(agent.algorithm.init(key, (1,))), agent.normalising.init())
+        return Policy(agent.algorithm.weights(agent.algorithm.init(key, (1,))), agent.initial_normaliser())
 
     shapes = jax.eval_shape(make, jax.random.key(0))
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
@@ -241,7 +245,7 @@ class Actor:
             policy: Tree, obs: Tree, carry: Tree, fresh: Array, key: Array, t: Array, greedy: Array
         ) -> tuple[Decision, dict[str, Tree]]:
             carry = reset_carry(carry, fresh, initial_carry(_BATCH))
-            return act(policy, obs, carry, jax.random.fold_in(key, t), greedy), outlook(policy, obs)
+            return act(policy, obs, carry, jax.random.fold_in(key, t), greedy), outlook(policy, obs, carry)
 
         self._choose = choose
 

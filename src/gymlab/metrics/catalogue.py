@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gymlab.metrics import result_metrics, rollout_metrics, update_metrics
+from gymlab.metrics import intrinsic_metrics, result_metrics, rollout_metrics, update_metrics
 from gymlab.metrics.metric import HEADLINE, UNBOUNDED, Metric
 
-METRICS: tuple[Metric, ...] = (*rollout_metrics.METRICS, *update_metrics.METRICS, *result_metrics.METRICS)
+METRICS: tuple[Metric, ...] = (
+    *rollout_metrics.METRICS,
+    *update_metrics.METRICS,
+    *intrinsic_metrics.METRICS,
+    *result_metrics.METRICS,
+)
 NAMESPACES = {
     "clock": "Clocks",
     "roll": "Rollout",

@@ -33,7 +33,7 @@ def compile_agent(agent: Agent, n_envs: int) -> CompiledAgent:
         return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
 
     def _begin(key: Array) -> tuple[Any, Any]:  # the name of the function in HostTrainer: they share a cache entry
-        return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.normalising.init()
+        return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.initial_normaliser()
 
     return CompiledAgent(agent, jax.jit(act), jax.jit(_begin))
 

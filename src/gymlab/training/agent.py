@@ -1,7 +1,8 @@
-"""The agent: an algorithm and its normaliser, as the traced functions `act` and `learn`."""
+"""The agent: an algorithm and the normalisers of its tasks, as the traced functions `act` and `learn`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -9,13 +10,15 @@ import jax.numpy as jnp
 from jax import lax
 
 from gymlab.algorithms.base import Algorithm, Hyper, Metrics
-from gymlab.core.jax_keys import stream_key
+from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Decision, Rollout, Tree
-from gymlab.networks.normalizer import Normalizer
+from gymlab.experience.replay_buffer import ReplayBuffer, append_rollout, drop_newest, empty_buffer, sample_sequences
+from gymlab.networks.normalizer import Normalizer, NormalizerState
 from gymlab.training import episodes
-from gymlab.training.state import Policy, SkippedUpdates, TrainState
+from gymlab.training.state import Act, GroupState, Policy, SkippedUpdates, TaskStatistics, TrainState
 from gymlab.training.update_histograms import HistogramLayout
 from gymlab.training.update_stats import (
+    OF_WEIGHTS,
     MeasuredUpdate,
     action_statistics,
     basic_metrics,
@@ -44,10 +47,19 @@ class Agent:
     layout = HistogramLayout()  # of `UpdateResult.histograms`, known once traced
 
     def __init__(
-        self, algorithm: Algorithm, normalising: Normalizer, *, skips: bool = False, statistics: str = "basic"
+        self,
+        algorithm: Algorithm,
+        normalising: Normalizer,
+        *,
+        skips: bool = False,
+        statistics: str = "basic",
+        tasks: tuple[str, ...] = ("",),
     ) -> None:
+        """`tasks` are the names of the env groups, in their order. Where there are several, each has its own
+        normaliser statistics, and its metrics end in `@NAME`."""
         self.algorithm = algorithm
         self.normalising = normalising
+        self.tasks = tasks
         self._skips = skips  # `on_nan: skip`
         self._full = statistics == "full"
 
@@ -58,13 +70,33 @@ class Agent:
         """The counts of skipped updates in a new state; None where updates are not skipped."""
         return SkippedUpdates(jnp.int32(0), jnp.int32(0)) if self._skips else None
 
-    def act(self, policy: Policy, obs: Tree, carry: Tree, key: Array, greedy: Array | bool) -> Decision:
-        normalized = self.normalising.observe(policy.normaliser, obs)
-        return self.algorithm.act(policy.weights, normalized, carry, key, greedy)
+    def initial_normaliser(self) -> TaskStatistics:
+        return self._joined([self.normalising.init() for _ in self.tasks])
+
+    def statistics_of(self, normaliser: TaskStatistics, task: int) -> NormalizerState:
+        """A task's statistics."""
+        return normaliser if len(self.tasks) == 1 else normaliser[task]  # type: ignore[return-value]
+
+    def _joined(self, statistics: list[NormalizerState]) -> TaskStatistics:
+        return statistics[0] if len(self.tasks) == 1 else tuple(statistics)
+
+    def act(self, policy: Policy, obs: Tree, carry: Tree, key: Array, greedy: Array | bool, task: int = 0) -> Decision:
+        return self.algorithm.act(policy.weights, self.observe(policy, obs, task), carry, key, greedy)
+
+    def observe(self, policy: Policy, obs: Tree, task: int = 0) -> Tree:
+        """Observations of a task, normalised."""
+        return self.normalising.observe(self.statistics_of(policy.normaliser, task), obs)
+
+    def actor(self, task: int) -> Act:
+        """`act` on the observations of one task."""
+        return partial(self.act, task=task)
 
     def normalize(self, state: TrainState, rollouts: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
-        """The rollouts normalised with the statistics they were collected with."""
-        return tuple(self.normalising.normalize_rollout(state.normaliser, rollout) for rollout in rollouts)
+        """Rollouts, one per task, normalised with the state's statistics."""
+        return tuple(
+            self.normalising.normalize_rollout(self.statistics_of(state.normaliser, task), rollout)
+            for task, rollout in enumerate(rollouts)
+        )
 
     def is_finite(self, state: TrainState) -> Array:
         """Whether the policy is finite; a NaN in the optimiser reaches the weights too.
@@ -73,33 +105,81 @@ class Agent:
         """
         return all_finite(self.policy(state))
 
+    def initial_experience(self, groups: tuple[GroupState, ...], n_steps: tuple[int, ...]) -> tuple[ReplayBuffer, ...]:
+        """The empty replay buffer of each group; () for an algorithm that learns from rollouts."""
+        if self.algorithm.learns_from == "rollout":
+            return ()
+        capacity = self.algorithm.replay_plan().capacity
+        sizes = tuple(len(group.fresh) for group in groups)
+        policy = jax.eval_shape(
+            lambda key: Policy(self.algorithm.weights(self.algorithm.init(key, sizes)), self.initial_normaliser()),
+            run_key(0),
+        )
+        buffers = []
+        for group, steps in zip(groups, n_steps, strict=True):
+            extras = jax.eval_shape(self.act, policy, group.obs, group.carry, run_key(0), False).extras
+            rounded = -(-capacity // steps) * steps
+            buffers.append(empty_buffer(self.algorithm.spaces, extras, len(group.fresh), rounded))
+        return tuple(buffers)
+
+    def _experience(
+        self, state: TrainState, rollouts: tuple[Rollout, ...], key: Array, sound: Array
+    ) -> tuple[tuple[ReplayBuffer, ...], tuple[Rollout, ...]]:
+        """The buffers after these rollouts, and what the algorithm learns from, normalised."""
+        if self.algorithm.learns_from == "rollout":
+            return (), self.normalize(state, rollouts)
+        plan = self.algorithm.replay_plan()
+        buffers = tuple(append_rollout(*pair, sound) for pair in zip(state.experience, rollouts, strict=True))
+        keys = jax.random.split(stream_key(key, "replay"), len(buffers))
+        drawn = tuple(
+            sample_sequences(buffer, own, plan.minibatches, plan.sequences, plan.length)
+            for buffer, own in zip(buffers, keys, strict=True)
+        )
+        return buffers, self.normalize(state, drawn)
+
+    def _update(
+        self, state: Tree, rollouts: tuple[Rollout, ...], experience: tuple[Rollout, ...], hp: Hyper, key: Array
+    ) -> tuple[Tree, Metrics]:
+        """The algorithm's update or, before it is learning, its warm-up, which has no metrics."""
+        learning = self.algorithm.is_learning(hp)
+        if learning is True:
+            return self.algorithm.update(state, experience, hp, key)
+
+        def update() -> tuple[Tree, Metrics]:
+            return self.algorithm.update(state, experience, hp, key)
+
+        def warm_up() -> tuple[Tree, Metrics]:
+            after = self.algorithm.warm_up(state, rollouts, hp, key)
+            return after, jax.tree.map(_not_measured, jax.eval_shape(update)[1])
+
+        return lax.cond(learning, update, warm_up)
+
     def learn(
         self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, measure: Array | None = None
     ) -> UpdateResult:
         """One update of the algorithm, then of the normaliser. `measure`: whether to take histograms; None: never."""
         key = stream_key(state.key, "update", jnp.asarray(hp["update"], jnp.uint32))
-        learnt, metrics = self.algorithm.update(state.algorithm, self.normalize(state, rollouts), hp, key)
+        inputs = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
+        replayed = self.algorithm.learns_from == "replay"
+        sound = all_finite(inputs) if replayed else jnp.bool_(True)
+        buffers, experience = self._experience(state, rollouts, key, sound)
+        seen = self.normalize(state, rollouts) if replayed else experience
+        learnt, metrics = self._update(state.algorithm, seen, experience, hp, key)
         metrics = metrics if self._full else basic_metrics(metrics)
         steps = jnp.asarray(metrics.get("opt/gradient_steps", 0), jnp.int32)
-        inputs = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         if self._skips:
             rollouts = tuple(map(_zero_nonfinite_rewards, rollouts))
-        measured: Metrics = {}
-        normaliser = state.normaliser
-        groups = []
-        for group, rollout in zip(state.groups, rollouts, strict=True):
-            normaliser, discounted = self.normalising.learn(normaliser, rollout, group.discounted, hp["gamma"])
-            tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)
-            measured |= roll | reward_statistics(rollout, full=self._full)
-            if self._full:
-                measured |= action_statistics(self.algorithm.spaces.action, rollout) | reward_parts(rollout)
-            groups.append(group._replace(episodes=tracked, discounted=discounted))
-        after = TrainState(learnt, normaliser, tuple(groups), state.key, state.skipped)
+        groups, normaliser, measured = self._track(state, rollouts, hp)
+        after = TrainState(learnt, normaliser, groups, state.key, state.skipped, buffers)
         histograms = None if measure is None or not self._full else self._measure(measure, state, after, rollouts)
         finite = all_finite((inputs, _losses(metrics)))
+        if self._skips or replayed:
+            finite &= self.is_finite(after)
         if not self._skips:
+            # A discarded update's rollout is collected again, if the run goes on.
+            length = len(rollouts[0].reward)
+            after = after._replace(experience=tuple(drop_newest(b, length, sound & ~finite) for b in buffers))
             return UpdateResult(after, metrics | measured, ~finite, steps, histograms)
-        finite &= self.is_finite(after)
         kept = self._keep_or_skip(state, after, finite)
         assert kept.skipped is not None
         metrics = {name: jnp.where(finite, value, jnp.nan) for name, value in metrics.items()}
@@ -110,19 +190,64 @@ class Agent:
         fault = ~finite & (lost | (kept.skipped.in_a_row >= MAX_SKIPPED_IN_A_ROW))
         return UpdateResult(kept, metrics, fault, jnp.where(finite, steps, 0), histograms)
 
+    def _track(
+        self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper
+    ) -> tuple[tuple[GroupState, ...], TaskStatistics, Metrics]:
+        """The groups with their episodes and the statistics of normalising after raw rollouts, and their metrics."""
+        measured: Metrics = {}
+        statistics = []
+        groups = []
+        for task, (group, rollout) in enumerate(zip(state.groups, rollouts, strict=True)):
+            before = self.statistics_of(state.normaliser, task)
+            moved, discounted = self.normalising.learn(before, rollout, group.discounted, hp["gamma"])
+            tracked, roll = episodes.track(group.episodes, rollout.reward, rollout.fresh)
+            found = roll | reward_statistics(rollout, full=self._full)
+            if self._full:
+                found |= action_statistics(self.algorithm.spaces.action, rollout) | reward_parts(rollout)
+            measured |= {self._of_task(name, task): value for name, value in found.items()}
+            statistics.append(moved)
+            groups.append(group._replace(episodes=tracked, discounted=discounted))
+        if len(self.tasks) > 1:
+            measured["roll/episodes"] = sum(measured[self._of_task("roll/episodes", i)] for i in range(len(self.tasks)))
+        return tuple(groups), self._joined(statistics), measured
+
+    def _of_task(self, name: str, task: int) -> str:
+        """A metric's name among those of several tasks."""
+        return name if len(self.tasks) == 1 else f"{name}@{self.tasks[task]}"
+
+    def window_reached(self, metrics: Metrics, threshold: Array) -> Array:
+        """Whether each task has a full window of training episodes with at least this mean return."""
+        reached = jnp.bool_(True)
+        for task in range(len(self.tasks)):
+            full = metrics[self._of_task("roll/return_window", task)] >= episodes.WINDOW
+            reached &= full & (metrics[self._of_task("roll/return_mean", task)] >= threshold)
+        return reached
+
     def _measure(self, measure: Array, before: TrainState, after: TrainState, rollouts: tuple[Rollout, ...]) -> Array:
-        """The packed histograms of an update's first env group; zeros where `measure` is False."""
+        """The packed histograms of an update; zeros where `measure` is False."""
 
         def measured() -> Array:
-            subject = MeasuredUpdate(
-                rollouts[0],
-                lambda obs: self.normalising.observe(before.normaliser, obs),
-                before.algorithm,
-                after.algorithm,
-                after.groups[0].episodes,
-            )
-            packed, self.layout = measure_update(self.algorithm.spaces, self.algorithm, subject)
-            return packed
+            values, bins, names, histograms = [], [], [], []
+            for task, rollout in enumerate(rollouts):
+                statistics = self.statistics_of(before.normaliser, task)
+                subject = MeasuredUpdate(
+                    rollout,
+                    partial(self.normalising.observe, statistics),
+                    before.algorithm,
+                    after.algorithm,
+                    after.groups[task].episodes,
+                    weights=task == 0,
+                )
+                packed, layout = measure_update(self.algorithm.spaces, self.algorithm, subject)
+                values.append(packed[: len(layout.values)])
+                bins.append(packed[len(layout.values) :])
+                names += [name if name.startswith(OF_WEIGHTS) else self._of_task(name, task) for name in layout.values]
+                histograms += [
+                    (name if name.startswith(OF_WEIGHTS) else self._of_task(name, task), count)
+                    for name, count in layout.histograms
+                ]
+            self.layout = HistogramLayout(tuple(names), tuple(histograms))
+            return packed if len(rollouts) == 1 else jnp.concatenate([*values, *bins])
 
         shape = jax.eval_shape(measured)
         return lax.cond(measure, measured, lambda: jnp.zeros(shape.shape, shape.dtype))
@@ -157,6 +282,7 @@ def _zero_nonfinite_rewards(rollout: Rollout) -> Rollout:
     return rollout._replace(reward=reward, train_reward=train_reward)
 
 
-def window_reached(metrics: Metrics, threshold: Array) -> Array:
-    """Whether a full window of training episodes has reached the mean return `threshold`."""
-    return (metrics["roll/return_window"] >= episodes.WINDOW) & (metrics["roll/return_mean"] >= threshold)
+def _not_measured(shape: Array) -> Array:
+    """The metrics of an update that did not learn: NaN, and counts 0."""
+    floating = jnp.issubdtype(shape.dtype, jnp.floating)
+    return jnp.full(shape.shape, jnp.nan if floating else 0, shape.dtype)

@@ -8,11 +8,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from gymlab.core.arrays import reset_carry
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
-from gymlab.training.state import Act, GroupState, apply_transforms, reset_carry, step_keys, transform_action
+from gymlab.training.state import Act, GroupState, apply_transforms, step_keys, transform_action
 
 
 @dataclass(frozen=True)

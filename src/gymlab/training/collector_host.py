@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gymlab.core.arrays import reset_carry
 from gymlab.core.errors import RunError
 from gymlab.core.types import Array, Decision, Rollout, Tree, VecStep
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
-from gymlab.training.state import Act, GroupState, apply_transforms, reset_carry, step_keys, transform_action
+from gymlab.training.state import Act, GroupState, apply_transforms, step_keys, transform_action
 
 OnStep = Callable[[np.ndarray, VecStep], None]  # called after every vec step with the policy's actions and the step
 

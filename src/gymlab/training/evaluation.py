@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import jax
 import numpy as np
 
+from gymlab.core.arrays import reset_carry
 from gymlab.core.format import format_episodes
 from gymlab.core.jax_keys import named_key, named_key_words, stream_key, wrap_key
 from gymlab.core.statistics import estimate, iqm, mean
@@ -20,7 +21,7 @@ from gymlab.core.types import Array, Tree
 from gymlab.envs.ports.tabular import Tabular
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
-from gymlab.training.state import Act, apply_transforms, reset_carry, transform_action
+from gymlab.training.state import Act, apply_transforms, transform_action
 
 if TYPE_CHECKING:
     from gymlab.training.evaluation_compiled import CompiledEvaluator

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gymlab.core.arrays import reset_carry
 from gymlab.core.jax_keys import named_key, named_key_words, wrap_key
 from gymlab.core.types import Array, Tree
 from gymlab.envs.engines.jax import JaxEngine
@@ -24,7 +25,7 @@ from gymlab.envs.ports.port import JaxEnv
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training.evaluation import WAYS, Abandon, Abandoned, EvalEpisode, Evaluation, Way, episode_quota, score
-from gymlab.training.state import Act, apply_transforms, reset_carry, transform_action
+from gymlab.training.state import Act, apply_transforms, transform_action
 
 CALL_STEPS = 2000  # of every env in one compiled call; between calls an evaluation may be abandoned
 

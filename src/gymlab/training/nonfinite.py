@@ -17,7 +17,6 @@ from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
 from gymlab.core.jax_keys import stream_key
 from gymlab.core.types import Array, Masked, Rollout, Tree
-from gymlab.experience.advantages import gae_batch
 from gymlab.training.agent import MAX_SKIPPED_IN_A_ROW, Agent
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
@@ -190,7 +189,7 @@ def _in_advantages(agent: Agent, bad: BadUpdate, rollouts: tuple[Rollout, ...]) 
 
     @jax.jit
     def estimate(weights: Tree, rollout: Rollout) -> Array:
-        batch = gae_batch(algorithm.network(weights), (rollout,), hp["gamma"], hp["gae_lambda"])
+        batch = algorithm.gae_batch(weights, (rollout,), hp)
         return batch.advantage.reshape(rollout.reward.shape)
 
     found = []
@@ -237,7 +236,7 @@ class _LossProbe:
         self._report("parameter", params)
         self._report("batch", batch)
         if isinstance(self._algorithm, ActorCriticAlgorithm) and hasattr(batch, "obs"):
-            distribution, value = self._algorithm.network(params).both(batch.obs)
+            distribution, value, _ = self._algorithm.replay(params, batch)
             self._report("logits", {"policy": distribution, "value": value})
         loss, metrics = self._loss(self._with_gradient(params), batch, *rest, **more)
         parts = {name.removeprefix("opt/"): value for name, value in metrics.items() if name.endswith("_loss")}

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import jax
 
-from gymlab.core.arrays import where_rows
 from gymlab.core.types import Array, Decision, Tree, VecStep
 from gymlab.envs.transform import Transform
+from gymlab.experience.replay_buffer import ReplayBuffer
 from gymlab.networks.normalizer import NormalizerState
 from gymlab.training.episodes import Episodes
 from gymlab.training.named_tensors import Tensors, split_tensors, to_tensors
@@ -31,11 +31,6 @@ class GroupState(NamedTuple):
     carry: Tree  # (N, ...) the policy's, not yet reset where `fresh`
     episodes: Episodes
     discounted: Array  # (N,) running discounted return, for reward scaling
-
-
-def reset_carry(carry: Tree, fresh: Array, initial: Tree) -> Tree:
-    """The carry with rows that start an episode set back to the beginning."""
-    return jax.tree.map(lambda start, held: where_rows(fresh, start, held), initial, carry)
 
 
 def step_keys(key: Array, n_steps: int) -> Array:
@@ -70,11 +65,14 @@ def _own(transform: Transform, key: Array | None, stream: int) -> Array | None:
     return jax.random.fold_in(key, stream) if key is not None and transform.random else None
 
 
+TaskStatistics = NormalizerState | tuple[NormalizerState, ...]  # a tuple where a run has several tasks
+
+
 class Policy(NamedTuple):
     """All that acting needs: never the optimiser."""
 
     weights: Tree
-    normaliser: NormalizerState
+    normaliser: TaskStatistics
 
     def separate(self) -> Policy:
         """The same arrays, which cannot be changed, in containers of its own."""
@@ -93,10 +91,11 @@ class TrainState(NamedTuple):
     """Arrays only. The clocks travel beside it, as whole numbers."""
 
     algorithm: Tree
-    normaliser: NormalizerState
+    normaliser: TaskStatistics
     groups: tuple[GroupState, ...]
     key: Array  # every random stream of the run is derived from this and from the update's number
     skipped: SkippedUpdates | None = None  # counted only under `on_nan: skip`
+    experience: tuple[ReplayBuffer, ...] = ()  # of each group, where the algorithm learns from replay
 
 
 def match_skipped_updates(state: TrainState, tensors: Tensors) -> Tensors:

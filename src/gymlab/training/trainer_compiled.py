@@ -18,7 +18,8 @@ from jax import lax
 from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
-from gymlab.training.agent import Agent, UpdateResult, window_reached
+from gymlab.experience.replay_buffer import ReplayBuffer
+from gymlab.training.agent import Agent, UpdateResult
 from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.named_tensors import Tensors, from_tensors, to_tensors
 from gymlab.training.nonfinite import BadUpdate, NumericalFault, find_nonfinite
@@ -55,7 +56,7 @@ class CompiledTrainer:
         self.hp_names = hp_names
         self._schedule = schedule or HistogramSchedule()
         self._start = jax.jit(self._begin)
-        self._run = jax.jit(self._updates)
+        self._run = jax.jit(self._updates, donate_argnums=0)
         self._collect = jax.jit(self._collected)
         self.names: list[str] = []  # of a row's numbers, known once an update was traced
         self._compiling: Future[Any] | None = None
@@ -100,7 +101,10 @@ class CompiledTrainer:
         advanced, bad_state = self._call(state, clock, hp, stop_return)
         if bad_state is None:
             return advanced
-        good, after = self._cut_back(state, clock, hp[: len(advanced.rows) + 1], stop_return, bad_state)
+        good = advanced
+        after = bad_state
+        if self.agent.algorithm.learns_from == "rollout":
+            good, after = self._cut_back(state, clock, hp[: len(advanced.rows) + 1], stop_return, bad_state)
         done = len(good.rows)
         clock = clock._replace(
             updates=clock.updates + done,
@@ -144,9 +148,11 @@ class CompiledTrainer:
             self._compiling = None
             _trim_heap()
         measured = self._schedule.at(clock.updates, len(hp))
-        after, rows, ends = self._run(*self._arguments(state, clock, hp, measured, stop_return))
+        after, kept, rows, ends = self._run(*self._arguments(state, clock, hp, measured, stop_return))
         done, fault = np.asarray(ends).tolist()
         unpacked = unpack_rows(self.agent, self.names, np.asarray(rows)[: done - fault], measured)
+        if fault and kept is not None:
+            state = kept._replace(experience=after.experience)
         return Advanced(state if fault else after, unpacked), after if fault else None
 
     def _arguments(
@@ -157,7 +163,15 @@ class CompiledTrainer:
         flags = np.zeros(self.most, bool)
         table[: len(hp)] = hp
         flags[: len(hp)] = measured
-        return state, learning_clock(clock), table, flags, np.int32(len(hp)), np.float32(stop_return)
+        return (
+            state.experience,
+            state._replace(experience=()),
+            learning_clock(clock),
+            table,
+            flags,
+            np.int32(len(hp)),
+            np.float32(stop_return),
+        )
 
     def save(self, state: TrainState) -> Tensors:
         return to_tensors(state)
@@ -177,7 +191,8 @@ class CompiledTrainer:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
         groups = tuple(c.begin(reset) for c, reset in zip(self._collectors, resets, strict=True))
         algorithm = self.agent.algorithm.init(weights, sizes)
-        return TrainState(algorithm, self.agent.normalising.init(), groups, key, self.agent.no_skips())
+        experience = self.agent.initial_experience(groups, tuple(c.n_steps for c in self._collectors))
+        return TrainState(algorithm, self.agent.initial_normaliser(), groups, key, self.agent.no_skips(), experience)
 
     def _collected(self, state: TrainState, update: Array) -> tuple[tuple[GroupState, ...], tuple[Rollout, ...]]:
         policy = self.agent.policy(state)
@@ -202,28 +217,45 @@ class CompiledTrainer:
         """One update, traced: the state and clock, its packed row, whether the stop return is reached, the fault."""
         result = self.update(state, clock, values, measure)
         self.names[:] = result.metrics
-        reached = window_reached(result.metrics, stop_return)
+        reached = self.agent.window_reached(result.metrics, stop_return)
         steps = LearningClock(jnp.int32(1), jnp.int32(self._steps_per_update), result.gradient_steps)
         clock = jax.tree.map(lambda count, more: count + jnp.minimum(more, LARGEST_CLOCK - count), clock, steps)
         return result.state, clock, pack_metrics(result.metrics, result.histograms), reached, result.fault
 
     def _updates(
-        self, state: TrainState, clock: LearningClock, table: Array, flags: Array, k: Array, stop_return: Array
-    ) -> tuple[TrainState, Array, Array]:
-        """Traced: the state, a row per update, and [updates done, whether the last one is a fault]."""
+        self,
+        experience: tuple[ReplayBuffer, ...],
+        state: TrainState,
+        clock: LearningClock,
+        table: Array,
+        flags: Array,
+        k: Array,
+        stop_return: Array,
+    ) -> tuple[TrainState, TrainState | None, Array, Array]:
+        """Traced: the state, a row per update, and [updates done, whether the last one is a fault].
+
+        Replay buffers are donated, so nothing can be run again from `state`: the state before the last update is
+        returned too, without the buffers.
+        """
+        state = state._replace(experience=experience)
+        donated = self.agent.algorithm.learns_from == "replay"
         step = jax.jit(self.step, inline=True)  # traced once, for its shapes and for the loop
         _, _, row, *_ = jax.eval_shape(step, state, clock, table[0], flags[0], stop_return)
         rows = jnp.zeros((self.most, *row.shape), jnp.float32)
 
         def body(now: tuple[Tree, ...]) -> tuple[Tree, ...]:
-            i, state, clock, rows, *_ = now
-            state, clock, row, reached, fault = step(state, clock, table[i], flags[i], stop_return)
-            return i + 1, state, clock, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault
+            i, before, clock, rows, *_ = now
+            state, clock, row, reached, fault = step(before, clock, table[i], flags[i], stop_return)
+            kept = before._replace(experience=()) if donated else None
+            return i + 1, state, clock, lax.dynamic_update_index_in_dim(rows, row, i, 0), reached, fault, kept
 
-        begin = (jnp.int32(0), state, clock, rows, jnp.bool_(False), jnp.bool_(False))
-        done, state, _, rows, _, fault = lax.while_loop(lambda now: (now[0] < k) & ~now[4] & ~now[5], body, begin)
-        fault |= ~self.agent.is_finite(state)
-        return state, rows, jnp.stack([done, fault.astype(jnp.int32)])
+        kept = state._replace(experience=()) if donated else None
+        begin = (jnp.int32(0), state, clock, rows, jnp.bool_(False), jnp.bool_(False), kept)
+        end = lax.while_loop(lambda now: (now[0] < k) & ~now[4] & ~now[5], body, begin)
+        done, state, _, rows, _, fault, kept = end
+        if not donated:
+            fault |= ~self.agent.is_finite(state)
+        return state, kept, rows, jnp.stack([done, fault.astype(jnp.int32)])
 
 
 def _trim_heap() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
+from gymlab.experience.replay_buffer import ReplayBuffer
 from gymlab.training.agent import Agent
 from gymlab.training.collector_host import HostCollector
 from gymlab.training.compile_time import compile_seconds
@@ -50,7 +51,7 @@ class HostTrainer:
         self.hp_names = hp_names
         self._schedule = schedule or HistogramSchedule()
         self._init = jax.jit(self._begin)
-        self._learn = jax.jit(self._learn_packed)
+        self._learn = jax.jit(self._learn_packed, donate_argnums=0)
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
         self._names: list[str] = []
 
@@ -65,7 +66,8 @@ class HostTrainer:
         del ahead  # what is compiled depends on the envs' observations
         groups = tuple(c.begin(named_key(seed, "first reset", i)) for i, c in enumerate(self._collectors))
         algorithm, normaliser = self._init(named_key(seed, "weights"))
-        return TrainState(algorithm, normaliser, groups, run_key(seed), self.agent.no_skips())
+        experience = self.agent.initial_experience(groups, tuple(c.n_steps for c in self._collectors))
+        return TrainState(algorithm, normaliser, groups, run_key(seed), self.agent.no_skips(), experience)
 
     def materialize(self, state: TrainState) -> TrainState:
         return state
@@ -79,11 +81,12 @@ class HostTrainer:
         compiled_to_collect = compile_seconds() - compiled
         values = hyperparameters(self.hp_names, np.asarray(hp[0], np.float32), learning_clock(clock))
         # The state of envs and transforms stays on the host; only statistics go through the compiled call.
-        slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups))
+        slim = state._replace(groups=tuple(g._replace(transforms=(), obs=(), fresh=()) for g in groups), experience=())
         measure = self._schedule.at(clock.updates, 1)[0]
-        learnt, numbers, packed = self._learn(slim, rollouts, values, measure)
+        learnt, numbers, packed = self._learn(state.experience, slim, rollouts, values, measure)
         *metrics, fault = np.asarray(numbers).tolist()
         if fault:
+            state = state._replace(experience=learnt.experience)  # the buffers were donated
             bad = BadUpdate(clock, state, rollouts, values, learnt)
             raise NumericalFault(bad, Advanced(state, []), find_nonfinite(self.agent, bad))
         pairs = zip(groups, learnt.groups, strict=True)
@@ -136,11 +139,13 @@ class HostTrainer:
 
     def _begin(self, weights: Array) -> tuple[Tree, Tree]:
         sizes = tuple(collector.engine.n_envs for collector in self._collectors)
-        return self.agent.algorithm.init(weights, sizes), self.agent.normalising.init()
+        return self.agent.algorithm.init(weights, sizes), self.agent.initial_normaliser()
 
-    def _learn_packed(self, *args: Any) -> tuple[TrainState, Array, Array | None]:
+    def _learn_packed(
+        self, experience: tuple[ReplayBuffer, ...], state: TrainState, *args: Any
+    ) -> tuple[TrainState, Array, Array | None]:
         """The state after learning, and metrics and fault packed into one array, which is faster to transfer."""
-        result = self.agent.learn(*args)
+        result = self.agent.learn(state._replace(experience=experience), *args)
         self._names[:] = result.metrics
         fault = (result.fault | ~self.agent.is_finite(result.state)).astype(jnp.float32)
         return result.state, pack_metrics(result.metrics, fault[None]), result.histograms

@@ -22,6 +22,7 @@ import numpy as np
 from jax import lax
 
 from gymlab.core.clock import Clock
+from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Tree
 from gymlab.training.named_tensors import Tensors
 from gymlab.training.state import TrainState
@@ -83,6 +84,10 @@ class VmappedRuns:
         """The trainer of a member; the members' own trainers share compiled code (`CompiledTrainer.again`)."""
         self._trainer = self._trainer or trainer
         assert trainer.agent is self._trainer.agent, "members of another shape"
+        if trainer.agent.algorithm.learns_from != "rollout":
+            raise UserError(
+                "--vmap: this algorithm learns from replay, and one program cannot hold a buffer for each run"
+            )
         return MemberTrainer(self, index, trainer, schedule)
 
     @property

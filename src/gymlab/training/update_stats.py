@@ -26,6 +26,7 @@ from gymlab.networks.distributions import (
     to_env_action,
 )
 from gymlab.networks.flat_network import Params
+from gymlab.networks.memory import carries_before
 from gymlab.training.episodes import WINDOW, Episodes
 from gymlab.training.update_histograms import (
     BINS,
@@ -258,12 +259,16 @@ class MeasuredUpdate(NamedTuple):
     before: Tree  # the algorithm's state
     after: Tree
     episodes: Episodes  # after the rollout
+    weights: bool = True  # whether to measure the weights too, which all env groups share
+
+
+OF_WEIGHTS = ("opt/param_", "opt/update_")  # metrics of the weights
 
 
 def measure_update(spaces: Spaces, algorithm: Algorithm, subject: MeasuredUpdate) -> tuple[Array, HistogramLayout]:
     """All statistics and histograms of an update in one vector, and its layout."""
     rollout = subject.rollout
-    obs = _sampled_obs(rollout)
+    obs = _sampled(rollout, rollout.obs)
     flat, names = observation_features(spaces.observation, _plain(obs))
     values = [*observation_statistics(flat, names), *identical_observations(_plain(rollout.last_obs))]
     values += action_components(spaces.action, rollout.action)
@@ -279,8 +284,8 @@ def measure_update(spaces: Spaces, algorithm: Algorithm, subject: MeasuredUpdate
     if isinstance(algorithm, ActorCriticAlgorithm):
         outputs, found = _outputs(algorithm, subject, obs)
         weights = algorithm.weights(subject.before), algorithm.weights(subject.after)
-        vectors |= outputs | weight_samples(*weights)
-        values += [*found, *weight_norms(*weights)]
+        vectors |= outputs | (weight_samples(*weights) if subject.weights else {})
+        values += [*found, *(weight_norms(*weights) if subject.weights else [])]
     held = jnp.arange(WINDOW) < jnp.minimum(subject.episodes.finished, WINDOW)
     packed = [histograms(list(vectors.values()), {0: held, 1: held}).ravel()]
     bins = [(name, BINS) for name in vectors]
@@ -292,13 +297,23 @@ def measure_update(spaces: Spaces, algorithm: Algorithm, subject: MeasuredUpdate
     return jnp.concatenate([*(numbers for _, numbers in values), *packed]).astype(jnp.float32), layout
 
 
-def _sampled_obs(rollout: Rollout) -> Tree:
-    """Some of the rollout's observations, folded to one axis."""
+def _sampled(rollout: Rollout, of_steps: Tree) -> Tree:
+    """Of arrays (T, N, ...) those of the steps that are looked at, folded to one axis."""
     steps, envs = rollout.reward.shape
     one = sum(leaf[0, 0].size for leaf in jax.tree.leaves(rollout.obs))
     places = sample_places(steps * envs, max(64, min(SAMPLES, _MOST_NUMBERS // max(one, 1))))
-    folded = jax.tree.map(fold, rollout.obs)
+    folded = jax.tree.map(fold, of_steps)
     return folded if places is None else jax.tree.map(lambda x: x[places], folded)
+
+
+def _sampled_carries(algorithm: ActorCriticAlgorithm, subject: MeasuredUpdate) -> Tree:
+    """The memory with which the policy comes to the steps that are looked at."""
+    if not algorithm.has_memory:
+        return ()
+    rollout = subject.rollout._replace(obs=subject.normalize(subject.rollout.obs))
+    carries = algorithm.replay(algorithm.weights(subject.after), rollout).carries
+    initial = algorithm.initial_carry(rollout.reward.shape[1])
+    return _sampled(rollout, carries_before(rollout, carries, initial))
 
 
 def _plain(obs: Tree) -> Tree:
@@ -309,7 +324,8 @@ def _outputs(
     algorithm: ActorCriticAlgorithm, subject: MeasuredUpdate, obs: Tree
 ) -> tuple[dict[str, Array], list[Named]]:
     """The network's outputs for the rollout's observations, after the update."""
-    forward = algorithm.network(algorithm.weights(subject.after)).look(subject.normalize(obs))
+    weights = algorithm.weights(subject.after)
+    forward = algorithm.look(weights, subject.normalize(obs), _sampled_carries(algorithm, subject))
     vectors = {"opt/logits": sample_values(forward.outputs), "opt/values": sample_values(forward.values)}
     values = unit_activity(forward.layers, algorithm.policy_settings.activation)
     likeliest = max_prob(forward.distribution)

@@ -6,7 +6,7 @@ import pytest
 
 import gymlab
 from gymlab.core.errors import UserError
-from gymlab.core.types import Rollout
+from gymlab.core.types import Replayed, Rollout
 from gymlab.experience import advantages
 from gymlab.media import policy_player
 from gymlab.media.episode_trace import read_csv
@@ -49,10 +49,17 @@ def test_gae_is_what_the_algorithm_would_have_learnt_from(cart, episode):
     assert ends["terminated"][-1, 0]  # so that no successor counts
     rollout = Rollout(**dict.fromkeys(Rollout._fields, ()))._replace(
         obs=obs, action=column("action", int), log_prob=column("log_prob", np.float32), successor=obs, last_obs=obs[-1],
+        fresh=ends["terminated"],
         train_reward=column("train_reward", np.float32), **ends,
     )  # fmt: skip
     settings = cart.player.return_settings
-    batch = advantages.gae_batch(network, (rollout,), settings.gamma, settings.lam)
+    batch = advantages.gae_batch(
+        lambda steps: Replayed((), network.value(steps.obs)),
+        lambda obs, *_: network.value(obs),
+        (rollout,),
+        settings.gamma,
+        settings.lam,
+    )
     assert [row["gae"] for row in rows] == pytest.approx(np.asarray(batch.advantage).tolist(), abs=1e-5)
     one_step = [r["train_reward"] + settings.gamma * n - r["value"]
                 for r, n in zip(rows, [*(r["value"] for r in rows[1:]), 0.0], strict=True)]  # fmt: skip

@@ -62,7 +62,7 @@ def policy_template(agent: Agent, n_envs: int) -> Policy:
 
     def begin() -> Policy:
         weights = agent.algorithm.weights(agent.algorithm.init(run_key(0), (n_envs,)))
-        return Policy(weights, agent.normalising.init())
+        return Policy(weights, agent.initial_normaliser())
 
     return jax.device_put(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(begin)))
 

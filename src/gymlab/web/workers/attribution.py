@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gymlab.algorithms.base import ActorCriticAlgorithm
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Tree
 from gymlab.media.policy_player import PolicyPlayer
@@ -31,12 +32,14 @@ class Attributor:
     """Compiled once per session."""
 
     def __init__(self, player: PolicyPlayer) -> None:
-        network = getattr(player.agent.algorithm, "network", None)
-        if network is None:
+        algorithm = player.agent.algorithm
+        if not isinstance(algorithm, ActorCriticAlgorithm):
             raise UserError(
                 f"{player.recipe.algorithm.name} is not an actor-critic algorithm: it has no gradients here"
             )
-        self._gradients = jax.jit(_gradients_of(player, network), static_argnums=0)
+        if algorithm.has_memory:
+            raise UserError(f"{player.recipe.algorithm.name} has memory: one observation alone has no gradients here")
+        self._gradients = jax.jit(_gradients_of(player, algorithm), static_argnums=0)
 
     def __call__(self, policy: Policy, observation: Tree, mask: Array | None, choice: Array) -> Attribution:
         """Gradients at one observation and one action of the policy."""
@@ -62,7 +65,9 @@ def _is_smooth(leaf: np.ndarray) -> bool:
     return leaf.dtype.kind in "fb" or leaf.dtype == np.uint8
 
 
-def _gradients_of(player: PolicyPlayer, network: Any) -> Callable[..., tuple[list[Array], list[Array]]]:
+def _gradients_of(
+    player: PolicyPlayer, algorithm: ActorCriticAlgorithm
+) -> Callable[..., tuple[list[Array], list[Array]]]:
     def gradients(
         static: Any, policy: Policy, numbers: list[Array], leaves_in: list[Array], mask: Array | None, choice: Array
     ) -> tuple[list[Array], list[Array]]:
@@ -73,10 +78,11 @@ def _gradients_of(player: PolicyPlayer, network: Any) -> Callable[..., tuple[lis
             leaves = [next(found) if ok else leaf for leaf, ok in zip(leaves_in, smooth, strict=True)]
             obs = jax.tree.unflatten(shape, [jnp.asarray(leaf)[None] for leaf in leaves])
             obs = obs if mask is None else Masked(obs, jnp.asarray(mask)[None])
-            seen = player.agent.normalising.observe(policy.normaliser, obs)
-            chosen, value = network(policy.weights).both(seen)
+            seen = player.agent.observe(policy, obs)
+            trace = algorithm.look(policy.weights, seen, ())
+            chosen = trace.distribution
             leaning = chosen.mean.sum() if isinstance(chosen, Gaussian) else chosen.log_prob(choice[None])[0]
-            return leaning, value[0]
+            return leaning, trace.values[0]
 
         return jax.grad(lambda x: outputs(x)[0])(numbers), jax.grad(lambda x: outputs(x)[1])(numbers)
 
