@@ -78,7 +78,7 @@ class ActionLog:
             "episode": self.episode[rows].copy(),
             "elapsed": self.elapsed[rows].copy(),
             "actions": np.concatenate([self._log[row, : self.elapsed[row]] for row in chosen]),
-            "digest": np.stack([self._buffers.digest(row) for row in chosen]),
+            "digest": self._buffers.digest.current()[rows],
             "restorable": np.full(len(chosen), restorable),
         }
 

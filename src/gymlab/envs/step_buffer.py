@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Array, Masked, Space, Spaces, Tree, VecStep
+from gymlab.envs.episode_digest import EpisodeDigest
 from gymlab.envs.gymnasium_types import EnvValue
 
 _ALIGN = 16
@@ -24,9 +24,9 @@ class BadObservation(Exception):
 
 
 class StepBuffer:
-    """`step` is one VecStep over reused arrays, `episode` the index of each env's episode.
+    """`step` is one VecStep over reused arrays, `episode` the index of each env's episode, `digest` its hash so far.
 
-    `block` holds the bytes of both behind an empty header.
+    `block` holds the bytes of all of them behind an empty header.
     """
 
     def __init__(self, env_spaces: Spaces, n: int) -> None:
@@ -45,6 +45,7 @@ class StepBuffer:
         reward = self._plan((n,), np.dtype(np.float32))
         flags = [self._plan((n,), np.dtype(bool)) for _ in range(3)]
         episode = self._plan((n,), np.dtype(np.int64))
+        digests = self._plan((n,), np.dtype(np.uint64))
         self.block = np.zeros(self._size, np.uint8)
         self.step = VecStep(
             obs=self._place(obs),
@@ -57,11 +58,15 @@ class StepBuffer:
             fresh=self._place(flags[2]),
         )
         self.episode: Array = self._place(episode)
+        values: Array = self._place(digests)
         self.obs_leaves = list(leaves(self.step.obs))
         self.successor_leaves = list(leaves(self.step.successor))
         own = self.step
-        flat = [own.reward, own.terminated, own.truncated, own.fresh, self.episode]
+        flat = [own.reward, own.terminated, own.truncated, own.fresh, self.episode, values]
         self.all = [*self.obs_leaves, *self.successor_leaves, *flat]
+        self.digest = EpisodeDigest(
+            values, self.block, self.obs_leaves, self.successor_leaves, own.reward, own.terminated
+        )
 
     def _plan(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
         self._layout.append((self._size, shape, dtype))
@@ -93,13 +98,6 @@ class StepBuffer:
         self.step.reward[row] = 0.0
         self.step.terminated[row] = False
         self.step.truncated[row] = self.step.fresh[row] = True
-
-    def digest(self, row: int) -> Array:
-        """A hash of one env's observation."""
-        digest = hashlib.sha256()
-        for leaf in self.obs_leaves:
-            digest.update(leaf[row].tobytes())
-        return np.frombuffer(digest.digest(), np.uint8)
 
 
 def leaves(tree: Tree) -> Iterator[Array]:

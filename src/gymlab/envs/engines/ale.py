@@ -92,13 +92,8 @@ class AleEngine(NativeEngine):
         actions = np.array(action, self.history.dtype)
         self.history.append(actions)
         step = self._buffer.step
-        obs, reward, over, _, info = self._env.step(actions)
-        self._show(obs, step.obs)
-        np.copyto(step.successor, step.obs)
-        step.reward[:] = reward
-        step.terminated[:] = over
+        over, lives = self._play(actions)
         self.history.elapsed += 1
-        lives = info["lives"]
         if self._loses_lives:  # each is reported as an ending; the game goes on while some are left
             over = over & ~((lives < self._lives) & (lives > 0))
         # Counted here: at a limit of its own, the native env does not take the last frame into the picture.
@@ -108,6 +103,17 @@ class AleEngine(NativeEngine):
         if step.fresh.any():
             self._begin(step.fresh)
         return step
+
+    def _play(self, actions: Array) -> tuple[Array, Array]:
+        """Step the native envs into the buffer; which games or lives are over, and the lives left."""
+        step = self._buffer.step
+        obs, reward, over, _, info = self._env.step(actions)
+        self._show(obs, step.obs)
+        np.copyto(step.successor, step.obs)
+        step.reward[:] = reward
+        step.terminated[:] = over
+        self._buffer.digest.add_all()
+        return over, info["lives"]
 
     def close(self) -> None:
         self._env.close()
@@ -123,7 +129,7 @@ class AleEngine(NativeEngine):
             replayed = t - (longest - elapsed)  # steps that each env has already replayed; below 0: not begun
             at = np.where(replayed >= 0, ends - elapsed + replayed, 0)
             actions = np.where(replayed >= 0, snapshot["actions"][at], 0).astype(self.history.dtype)
-            self._show(self._env.step(actions)[0], self._buffer.step.obs)
+            self._play(actions)
             due = elapsed == longest - t - 1
             if due.any():
                 self._begin(due)
@@ -140,6 +146,8 @@ class AleEngine(NativeEngine):
         self._started = True
         self._lives = info["lives"].copy()
         self._show(obs, self._buffer.step.obs, rows)
+        for row in np.flatnonzero(rows).tolist():
+            self._buffer.digest.begin(row)
 
     def _show(self, native: np.ndarray, out: np.ndarray, rows: np.ndarray | slice = slice(None)) -> None:
         """(N, stack, rows, columns[, 3]) as (N, rows, columns, stack * channels).

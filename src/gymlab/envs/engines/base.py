@@ -88,11 +88,10 @@ class NativeEngine(HostEngine):
             self._replay(snapshot, progress)
             self.history.load(snapshot, np.ones(self.n_envs, bool))
             self._buffer.step.fresh[:] = snapshot["elapsed"] == 0
-            digests = np.stack([self._buffer.digest(row) for row in range(self.n_envs)])
-            if np.array_equal(digests, snapshot["digest"]):
+            if np.array_equal(self._buffer.digest.current(), snapshot["digest"]):
                 return Restored(self._buffer.without_transition(), True, "")
             longest = int(snapshot["elapsed"].max())
-            problem = f"the replay of {longest} steps ended in other observations than the checkpoint's"
+            problem = f"the replay of {longest} steps gave other observations, rewards or endings than the run had"
             problem += ": new episodes began"
         return Restored(self.reset(next_episode(snapshot)), False, problem)
 

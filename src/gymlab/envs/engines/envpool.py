@@ -124,7 +124,7 @@ class EnvPoolEngine(NativeEngine):
             rows = rows[np.asarray(active, bool)]
         if len(rows):  # EnvPool would wait for ever for the answers of none
             # In the order of `rows`: answers are only out of order where some are not waited for.
-            step.successor[rows], step.reward[rows], step.terminated[rows] = self._pool.step(actions[rows], rows)[:3]
+            self._play(actions[rows], rows)
             self._check(actions)
         self.history.elapsed[rows] += 1
         np.copyto(step.obs, step.successor)
@@ -133,6 +133,11 @@ class EnvPoolEngine(NativeEngine):
         if step.fresh.any():
             self._begin(self._everyone[step.fresh])
         return step
+
+    def _play(self, actions: Array, rows: np.ndarray) -> None:
+        step = self._buffer.step
+        step.successor[rows], step.reward[rows], step.terminated[rows] = self._pool.step(actions, rows)[:3]
+        self._buffer.digest.add(rows)
 
     def snapshot(self) -> Snapshot:
         return super().snapshot() | {"origin": np.array([self._origin])}
@@ -167,7 +172,12 @@ class EnvPoolEngine(NativeEngine):
         """Start the next episode of some envs; EnvPool leaves that to us unless an ended one is stepped."""
         self.history.episode[rows] += 1
         self.history.elapsed[rows] = 0
+        self._reset(rows)
+
+    def _reset(self, rows: np.ndarray) -> None:
         self._buffer.step.obs[rows] = self._pool.reset(rows)[0]
+        for row in rows.tolist():
+            self._buffer.digest.begin(row)
 
     def _replay(self, snapshot: Snapshot, progress: Progress | None) -> None:
         """Reset every env as often as it had been, and repeat its actions since."""
@@ -176,18 +186,19 @@ class EnvPoolEngine(NativeEngine):
         elapsed = snapshot["elapsed"]
         total = int(resets.sum() + elapsed.sum())
         done = 0
-        obs = self._buffer.step.obs
         starts = np.cumsum(elapsed) - elapsed
         operations = [(0, k) for k in range(int(resets.max()))] + [(1, t) for t in range(int(elapsed.max()))]
-        for index, (stepped, k) in enumerate(operations):
-            rows = self._everyone[(elapsed if stepped else resets) > k]
-            if stepped:
-                obs[rows] = self._pool.step(snapshot["actions"][starts[rows] + k], rows)[0]
+        for index, (is_step, k) in enumerate(operations):
+            rows = self._everyone[(elapsed if is_step else resets) > k]
+            if is_step:
+                self._play(snapshot["actions"][starts[rows] + k], rows)
             else:
-                obs[rows] = self._pool.reset(rows)[0]
+                self._reset(rows)
             done += len(rows)
             if progress is not None and index % _REPORT_EVERY == 0:
                 progress(done, total)
+        stepped = elapsed > 0
+        self._buffer.step.obs[stepped] = self._buffer.step.successor[stepped]
         self.history.episode[:] = snapshot["episode"]
 
     def _check(self, actions: Array) -> None:

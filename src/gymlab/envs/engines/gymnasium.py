@@ -29,6 +29,7 @@ class GymnasiumEngine(HostEngine):
         super().__init__(n_envs, imports)
         on_fault = self._restarts.add if settings.on_error == "restart" else None
         self._vector = SyncVector(settings, range(n_envs), run_seed, evaluation, factory, on_fault)
+        self._vector.buffers.digest.keeps = True
         self.spaces = self._vector.spaces
         self.restorable = self._vector.restorable
         self.envs = self._vector.envs

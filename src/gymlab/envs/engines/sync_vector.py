@@ -48,6 +48,7 @@ class SyncVector:
         self._factory = factory
         self._on_fault = on_fault
         self.restorable = factory is None
+        self._evaluates = evaluation
         self._remakes = factory is None and resolve_id(settings.id).id in FRESH_PER_EPISODE
         n = len(indices)
         self._used = [False] * n
@@ -133,6 +134,8 @@ class SyncVector:
         np.logical_or(terminated, truncated, out=fresh)
         if part_over is not None:
             terminated |= part_over & ~fresh  # no bootstrapping past it (a lost life, a point), but the game continues
+        if not self._evaluates:
+            self.buffers.digest.add_all()
         for obs, successor in self._copies:
             np.copyto(obs, successor)
         for row in broken:
@@ -167,9 +170,9 @@ class SyncVector:
             problem = "it is excluded from replay"
             if snapshot["restorable"][row]:
                 problem = self._replay(row, snapshot["actions"][begin : ends[row]], report)
-            if not problem and not np.array_equal(self.buffers.digest(row), snapshot["digest"][row]):
+            if not problem and self.buffers.digest.current()[row] != snapshot["digest"][row]:
                 steps = self.history.elapsed[row]
-                problem = f"the replay of {steps} steps ended in another observation than the checkpoint's"
+                problem = f"the replay of {steps} steps gave other observations, rewards or endings than the run had"
             if problem:
                 problems.append(f"env {self._indices[row]}: {problem}")
                 self._replace(row)
@@ -216,6 +219,7 @@ class SyncVector:
                 self._first_reset = None
             try:
                 self._show(row, *(begun or self._reset_env(row, episode)))
+                self.buffers.digest.begin(row)
                 return
             except GymlabError:
                 raise
@@ -245,19 +249,32 @@ class SyncVector:
         self.history.elapsed[row] = 0
         try:
             obs, info = self._reset_env(row, int(self.history.episode[row]))
+            self._show(row, obs, info)
+            self.buffers.digest.begin(row)
             step = self._steps[row]
             ended = False
             for done, action in enumerate(actions):
                 if ended:
                     return f"its episode ended after {done} of {len(actions)} replayed steps"
-                obs, _, terminated, truncated, info = step(action)
+                obs, reward, terminated, truncated, info = step(action)
                 ended = bool(terminated or truncated)
+                self._digest_replayed(row, obs, float(reward), info)
                 report(done)
             self._show(row, obs, info)
         except Exception as error:  # any error of the env's author
             return f"the replay failed: {type(error).__name__}: {error}"
         self.history.replace(row, actions)
         return ""
+
+    def _digest_replayed(self, row: int, obs: EnvValue, reward: float, info: Info) -> None:
+        """Feed a replayed step, which ended no episode, to the digest."""
+        step = self.buffers.step
+        self._put_successor(row, obs)
+        if self.spaces.masked:
+            step.successor.mask[row] = info["action_mask"]
+        step.reward[row] = reward
+        step.terminated[row] = self._reports_part_over and info["part_over"]
+        self.buffers.digest.add(slice(row, row + 1))
 
     def _check(self, actions: Array) -> list[int]:
         """Truncate transitions with NaN or infinity, or whose mask allows no action; returns their rows."""
