@@ -93,7 +93,29 @@ def test_nothing_is_lost_over_many_rollouts_of_any_length():
         )
         collected, used = collected + 6, used + int(metrics["roll/used_transitions"])
         assert collected == used + int(state.buffers.pending[0].valid.sum())
+        assert metrics["roll/discarded_transitions"] == 0
         assert int(state.buffers.pending[0].valid.sum()) == elapsed.sum()
+
+
+def test_what_is_discarded_is_counted():
+    # An open episode is cut off from its end twice: with two transitions, then with one; the third one ends.
+    algorithm = make(baseline="none")
+    state, _ = update(algorithm, init(algorithm, 1), rollout([[0], [1]], [[0], [0]], [[1], [1]], [[0], [0]]))
+    state, metrics = update(algorithm, algorithm.forget_open_episodes(state), rollout([[0]], [[0]], [[1]], [[0]]))
+    assert metrics["roll/discarded_transitions"] == 2
+    state, metrics = update(algorithm, algorithm.forget_open_episodes(state), rollout([[0]], [[0]], [[1]], [[1]]))
+    assert metrics["roll/discarded_transitions"] == 3
+    assert metrics["roll/used_transitions"] == 1
+
+
+def test_an_episode_longer_than_the_buffer_loses_its_beginning_by_count():
+    # The buffer holds one episode of the longest kind; an env that breaks its time limit overflows it.
+    algorithm = make(baseline="none")
+    state = init(algorithm, 1)
+    length = len(state.buffers.pending[0].valid)
+    for _ in range(length + 2):
+        state, metrics = update(algorithm, state, rollout([[0]], [[0]], [[1]], [[0]]))
+    assert metrics["roll/discarded_transitions"] == 2
 
 
 def test_without_a_finished_episode_nothing_moves():

@@ -47,6 +47,7 @@ class ReinforceBuffers(NamedTuple):
     pending: tuple[Pending, ...]  # one per env group
     mean_return: Array  # the running-mean baseline
     updates: Array
+    discarded: Array  # transitions so far that left unused, as the end of their episode was not seen
 
 
 class Sample(NamedTuple):
@@ -84,11 +85,12 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
             zeros = jnp.zeros((length, n), jnp.float32)
             return Pending(obs, action, zeros, zeros, jnp.zeros((length, n), bool))
 
-        return ReinforceBuffers(tuple(map(empty, n_envs)), jnp.float32(0), jnp.int32(0))
+        return ReinforceBuffers(tuple(map(empty, n_envs)), jnp.float32(0), jnp.int32(0), jnp.int32(0))
 
     def forget_open_episodes(self, state: LearnerState) -> LearnerState:
+        discarded = state.buffers.discarded + sum(p.valid.sum() for p in state.buffers.pending)
         pending = tuple(p._replace(valid=jnp.zeros_like(p.valid)) for p in state.buffers.pending)
-        return state._replace(buffers=state.buffers._replace(pending=pending))
+        return state._replace(buffers=state.buffers._replace(pending=pending, discarded=discarded))
 
     def update(
         self, state: LearnerState, rollouts: tuple[Rollout, ...], hp: Hyper, key: Array
@@ -109,7 +111,10 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         metrics["opt/gradient_steps"] = (count > 0).astype(jnp.int32)
         metrics["roll/stale_fraction"] = (sample.stale * sample.used).sum() / jnp.maximum(count, 1)
         metrics["roll/used_transitions"] = count
-        buffers = self._remember(state.buffers, sample, tuple(p for _, p in pairs))
+        held = count + sum(p.valid.sum() for _, p in pairs)
+        lost = sum(p.valid.sum() for p in state.buffers.pending) + sum(r.fresh.size for r in rollouts) - held
+        buffers = self._remember(state.buffers, sample, tuple(p for _, p in pairs), lost)
+        metrics["roll/discarded_transitions"] = buffers.discarded
         return LearnerState(kept[0], kept[1], buffers), metrics
 
     def loss(self, params: Params, sample: Sample, buffers: ReinforceBuffers, hp: Hyper) -> tuple[Array, Metrics]:
@@ -170,10 +175,13 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         rest = joined._replace(valid=joined.valid & ~used)
         return sample, jax.tree.map(lambda x: x[n_steps:], rest)
 
-    def _remember(self, buffers: ReinforceBuffers, sample: Sample, pending: tuple[Pending, ...]) -> ReinforceBuffers:
+    def _remember(
+        self, buffers: ReinforceBuffers, sample: Sample, pending: tuple[Pending, ...], lost: Array
+    ) -> ReinforceBuffers:
         count = sample.used.sum()
         mean = (sample.target * sample.used).sum() / jnp.maximum(count, 1)
         # A plain mean over the first updates, then one that forgets: early returns are not what to expect later.
         rate = jnp.maximum(1.0 / (buffers.updates + 1), 0.05)
         moved = jnp.where(count > 0, buffers.mean_return + rate * (mean - buffers.mean_return), buffers.mean_return)
-        return ReinforceBuffers(pending, moved, buffers.updates + (count > 0))
+        discarded = buffers.discarded + lost.astype(jnp.int32)
+        return ReinforceBuffers(pending, moved, buffers.updates + (count > 0), discarded)

@@ -91,6 +91,9 @@ METRICS = (
     Metric("roll/stale_fraction", "REINFORCE: share of the transitions used that an older policy chose, because their "
            "episode ended in a later rollout.", "share", ".3f", 48, SHARE, healthy="Lower is sounder. Rollouts as long "
            "as an episode bring it towards 0.", settings=("n_steps", "stale")),
+    Metric("roll/discarded_transitions", "REINFORCE: transitions so far that were not learnt from.", "steps", "count",
+           50, POSITIVE, "down", monotonic=True, healthy="0. A skipped update (on_nan: skip), or a resumed run whose "
+           "envs could not be restored, loses those of open episodes."),
     Metric("roll/used_transitions", "REINFORCE: transitions whose episode ended, used in this update.", "steps",
            "count", 49, POSITIVE, healthy="0: no episode ended, nothing was learnt.", settings=("n_steps", "n_envs")),
     # Observations and rewards of the envs.
