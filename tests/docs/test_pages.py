@@ -30,5 +30,13 @@ def test_every_named_test_exists(page):
 
 
 @every_page
+def test_every_named_module_exists(page):
+    """A path is relative to the package or to the repository; NAME and * stand for many."""
+    paths = re.findall(r"`((?:[a-z_0-9*]+/)*[a-z_0-9*]+\.py)`", page.read_text(encoding="utf-8"))
+    roots = (ROOT / "src/gymlab", ROOT)
+    assert [path for path in paths if "/" in path and not any(any(root.glob(path)) for root in roots)] == []
+
+
+@every_page
 def test_no_page_shows_where_it_was_written(page):
     assert re.findall(r"(?:/root|/home/\w+|/tmp|/work)/\S*", page.read_text(encoding="utf-8")) == []

@@ -31,12 +31,3 @@ def test_the_summary_counts_what_the_tables_say():
     for status in ("done", "partly", "open"):
         count = sum(row[2] == status for row in ROWS)
         assert re.search(rf"\b{count} {status}\b", PAGE), f"{count} {status}"
-
-
-def test_every_test_that_a_row_names_exists():
-    for row in ROWS:
-        for path, name in re.findall(r"`((?:tests|benchmarks|tools|docs)/[^`\s:]*)(?:::(\w+))?[^`]*`", row[3]):
-            assert (ROOT / path).exists(), f"{row[0]}: {path}"
-            if name:
-                text = (ROOT / path).read_text(encoding="utf-8")
-                assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), f"{row[0]}: {path}::{name}"

@@ -204,7 +204,7 @@ def test_distributions_are_taken_a_fixed_number_of_updates_after_the_row_that_as
                     told.send(HistogramsRequested(each.clock))
         assert looks.requested == {18}
         assert np.flatnonzero(looks.at(done, 100)).tolist() == [18 - done - 1, 100 - done - 1]
-        assert told.features[0].state() == {"asked": [18]}
+        assert told.features[0].state() == {"histograms_requested": [18]}
         told.send(updated(row(18)))
         assert told.features[0].state() == {}
 

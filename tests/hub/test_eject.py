@@ -94,7 +94,7 @@ def test_a_file_run_alone_gives_the_labs_weights(tmp_path):
     command = [sys.executable, "ppo.py", "--updates", "3", "--seed", str(SEED), "--save", "weights.npz"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert "768 steps  entropy" in done.stdout
+    assert "768 steps  return" in done.stdout
     assert distance(np.load(tmp_path / "weights.npz"), lab_weights(recipe, [3])[1]) <= 1e-6
 
 

@@ -108,14 +108,14 @@ class EvaluateAsync(Feature):
         confirmed = self._confirmed if self._solved else None
         return {
             "pending": None if self._pending is None else _clock_state(self._pending),
-            "owed": self._missed_boundary,
+            "missed_boundary": self._missed_boundary,
             "confirmed": None if confirmed is None else [_clock_state(confirmed[0]), confirmed[1].to_json()],
             **self._warmup.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._pending = None if state["pending"] is None else Clock(**state["pending"])
-        self._missed_boundary = state["owed"]
+        self._missed_boundary = state["missed_boundary"]
         if state["confirmed"] is not None:
             clock, evaluation = state["confirmed"]
             self._confirmed = Clock(**clock), Evaluation.from_json(evaluation)

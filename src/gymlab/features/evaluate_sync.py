@@ -44,10 +44,10 @@ class EvaluateSync(Feature):
         self._to_rerun: EvaluationKind | None = None
 
     def state(self) -> dict[str, Any]:
-        return {"owed": self._to_rerun, **self._warmup.state()}
+        return {"rerun": self._to_rerun, **self._warmup.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._to_rerun = state["owed"]
+        self._to_rerun = state["rerun"]
         self._warmup.restore(state)
 
     def due(self, updates: int) -> int:
