@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from duplicates import LEAST, duplicates_in
+from open_types import open_types
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/gymlab"
@@ -34,12 +35,15 @@ def measure() -> tuple[dict[str, float], list[str]]:
         lines = text.count("\n")
         lengths.append(lines)
         counts["fmt: skip"] += text.count("fmt: skip")
-        counts["Any"] += len(re.findall(r"\bAny\b", text))
         counts["files with Popen"] += bool(re.search(r"\bPopen\(", text))
         used.update(re.findall(r"\w+", text))
         if lines > LONG_FILE:
             places.append(f"{name}: {lines} lines")
-        for node in ast.walk(ast.parse(text)):
+        tree = ast.parse(text)
+        named, bare = open_types(text, tree)
+        counts["Any"] += named
+        counts["object"] += bare
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > LONG_FUNCTION:
@@ -69,6 +73,7 @@ def measure() -> tuple[dict[str, float], list[str]]:
         f"functions over {LONG_FUNCTION} lines": counts["long functions"],
         "packed assignments per 1,000 lines": round(1000 * counts["packed"] / total, 2),
         "Any per 1,000 lines": round(1000 * counts["Any"] / total, 1),
+        "bare object per 1,000 lines": round(1000 * counts["object"] / total, 1),
         "fmt: skip": counts["fmt: skip"],
         "files with Popen": counts["files with Popen"],
         "broad excepts": counts["broad excepts"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymlab.core import __version__
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gymlab.sb3 import A2C, PPO, REINFORCE, evaluate_policy, load, make_vec_env
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """The Python API is loaded when it is first asked for: the command line starts without it."""
     if name in __all__:
         from gymlab import sb3

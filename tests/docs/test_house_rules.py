@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 from tests.docs.snippets import ROOT
+from tools.open_types import open_types
 
 pytestmark = pytest.mark.fast
 
@@ -18,6 +19,7 @@ PRIVATE_WORDS = frozenset(
     ["told", "given", "wanted", "sick", "looks", "seat", "shelf", "desk", "witness", "aside", "standing", "sought"]
 )
 ALGORITHM_LINES = 250
+OPEN_TYPES = 10  # Any and bare object per 1,000 lines; 32 before the borders had types
 
 
 def identifiers(tree):
@@ -67,6 +69,20 @@ def test_no_key_of_a_file_or_of_json_holds_a_private_word():
         if PRIVATE_WORDS & set(re.split(r"[^a-z]", key.lower()))
     ]
     assert found == []
+
+
+def test_types_that_say_nothing_are_rare():
+    texts = {path: path.read_text(encoding="utf-8") for path in MODULES}
+    counted = {path: sum(open_types(text, TREES[path])) for path, text in texts.items()}
+    lines = sum(text.count("\n") for text in texts.values())
+    most = sorted(counted, key=counted.__getitem__, reverse=True)[:5]
+    where = ", ".join(f"{path.relative_to(SOURCE)} {counted[path]}" for path in most)
+    assert 1000 * sum(counted.values()) / lines <= OPEN_TYPES, where
+
+
+def test_open_types_are_counted_in_annotations_and_not_in_code():
+    text = "from typing import Any\ndef f(x: object, y: list[object]) -> Any: return object()\nz: Any = object\n"
+    assert open_types(text, ast.parse(text)) == (3, 2)
 
 
 def test_a_class_name_means_one_class():

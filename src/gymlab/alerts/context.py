@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 from gymlab.core.clock import parse_number
 from gymlab.core.schedules import parse_schedule
+from gymlab.core.types import Json
 from gymlab.metrics.bounds import Context, bounds
 from gymlab.metrics.metric import Limits
 
@@ -47,7 +47,7 @@ class RunContext:
         """The full key of one of the algorithm's settings."""
         return f"{self.algorithm}.{leaf}"
 
-    def written(self, key: str) -> Any:
+    def written(self, key: str) -> Json:
         """A setting as written in the recipe, by its full key or its leaf name in the algorithm's block."""
         return self.settings.get(key, self.settings.get(self.key(key)))
 

@@ -15,6 +15,7 @@ from gymlab.alerts.engine import SEVERITIES, Advice, AlertRule, Evidence, Judged
 from gymlab.alerts.overrides import advice, changed, scaled
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import suggestion
+from gymlab.core.types import Json, JsonObject
 from gymlab.metrics.catalogue import METRICS, NAMESPACES, declared
 
 KEYS = ("id", "metric", "above", "below", "nan", "for", "after", "severity", "advice", "try")
@@ -76,7 +77,7 @@ class CustomRule:
         return " or ".join([*parts, *(["not a number"] if self.nan else [])])
 
 
-def parse_rules(raw: Any) -> tuple[CustomRule, ...]:
+def parse_rules(raw: Json) -> tuple[CustomRule, ...]:
     """Parse a recipe's list; ValueError says which rule is wrong and how."""
     if not isinstance(raw, list | tuple):
         raise ValueError(f"expected a list of rules, got {raw!r}")
@@ -91,7 +92,7 @@ def parse_rules(raw: Any) -> tuple[CustomRule, ...]:
     return rules
 
 
-def parse_rule(raw: Any, place: int = 1) -> CustomRule:
+def parse_rule(raw: Json, place: int = 1) -> CustomRule:
     """Parse one rule; ValueError names it, the key and the nearest valid name."""
     if not isinstance(raw, Mapping):
         raise ValueError(f"rule {place}: expected keys such as id, metric and above, got {raw!r}")
@@ -102,18 +103,18 @@ def parse_rule(raw: Any, place: int = 1) -> CustomRule:
         raise ValueError(f"{label}: {error}") from None
 
 
-def _rule(raw: Mapping[str, Any]) -> CustomRule:
+def _rule(raw: JsonObject) -> CustomRule:
     for key in raw:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}': {suggestion(str(key), KEYS)}")
-    for key in ("id", "metric"):
-        if not isinstance(raw.get(key), str):
-            raise ValueError(f"'{key}' is missing" if key not in raw else f"'{key}' is text, got {raw[key]!r}")
-    if not _ID.fullmatch(raw["id"]):
+    name = _text(raw, "id")
+    measured = _text(raw, "metric")
+    if not _ID.fullmatch(name):
         raise ValueError("an id is small letters, digits and hyphens, such as my-rule")
-    if not isinstance(raw.get("nan", False), bool):
+    nan = raw.get("nan", False)
+    if not isinstance(nan, bool):
         raise ValueError(f"'nan' is true or false, got {raw['nan']!r}")
-    if "above" not in raw and "below" not in raw and not raw.get("nan"):
+    if "above" not in raw and "below" not in raw and not nan:
         raise ValueError("it needs 'above', 'below' or 'nan: true'")
     hits, of = _times(raw.get("for", "3 of 5"))
     severity = raw.get("severity", "warning")
@@ -123,11 +124,11 @@ def _rule(raw: Mapping[str, Any]) -> CustomRule:
     if not isinstance(tried, Mapping) or not all(isinstance(key, str) for key in tried):
         raise ValueError(f"'try' is a block of settings such as {{ppo.learning_rate: 1e-4}}, got {tried!r}")
     return CustomRule(
-        id=raw["id"],
-        metric=_metric(raw["metric"]),
+        id=name,
+        metric=_metric(measured),
         above=_number(raw, "above", math.inf),
         below=_number(raw, "below", -math.inf),
-        nan=raw.get("nan", False),
+        nan=nan,
         hits=hits,
         of=of,
         after=_progress(raw.get("after", 0)),
@@ -138,6 +139,13 @@ def _rule(raw: Mapping[str, Any]) -> CustomRule:
     )
 
 
+def _text(raw: JsonObject, key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"'{key}' is missing" if key not in raw else f"'{key}' is text, got {value!r}")
+    return value
+
+
 def _metric(name: str) -> str:
     """A name in one of gymlab's namespaces must be declared; others are the user's own."""
     if declared(name) is None and name.partition("/")[0] in (*NAMESPACES, name):
@@ -145,14 +153,14 @@ def _metric(name: str) -> str:
     return name
 
 
-def _number(raw: Mapping[str, Any], key: str, default: float) -> float:
+def _number(raw: JsonObject, key: str, default: float) -> float:
     value = parse_number(raw.get(key, default))
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise ValueError(f"'{key}' is a number, got {raw[key]!r}")
     return float(value)
 
 
-def _times(raw: Any) -> tuple[int, int]:
+def _times(raw: Json) -> tuple[int, int]:
     found = _FOR.fullmatch(str(raw).strip()) if not isinstance(raw, bool) else None
     if found is None:
         raise ValueError(f"'for' is a number of updates such as '3 of 5', got {raw!r}")
@@ -165,14 +173,14 @@ def _times(raw: Any) -> tuple[int, int]:
     return hits, of
 
 
-def _progress(raw: Any) -> float:
+def _progress(raw: Json) -> float:
     value = parse_number(raw)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError(f"'after' is a share of the budget such as 10%, got {raw!r}")
     return float(value)
 
 
-def _tried(run: RunContext, key: str, value: Any) -> Any:
+def _tried(run: RunContext, key: str, value: Json) -> Json:
     """The value to try; `x0.5` is half of the current one."""
     found = _TIMES.fullmatch(value) if isinstance(value, str) else None
     return value if found is None else scaled(run.written(key), float(found[1]))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from gymlab.alerts.context import RunContext
 from gymlab.core.clock import Clock
-from gymlab.core.types import read_only
+from gymlab.core.types import Json, read_only
+from gymlab.runs.records import AlertRecord, AlertsFile
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -47,7 +48,7 @@ class Advice(NamedTuple):
     """What to change, as text and as overrides by full key."""
 
     text: str
-    overrides: dict[str, Any] = {}  # noqa: RUF012
+    overrides: dict[str, Json] = {}  # noqa: RUF012
 
 
 class Judged(NamedTuple):
@@ -119,6 +120,16 @@ class Step(NamedTuple):
         return cls(clock.updates, clock.vec_steps, clock.env_steps)
 
 
+class AlertEngineState(TypedDict):
+    """What an `AlertEngine` continues from."""
+
+    clock: list[Any]  # the fields of a `Clock`
+    row: dict[str, float]
+    late_row: tuple[int, dict[str, float]] | None
+    last_judged_update: float | None
+    rules: dict[str, dict[str, Any]]  # each rule's counters and memory
+
+
 @dataclass(frozen=True)
 class Alert:
     """One rule that was raised at least once."""
@@ -135,25 +146,38 @@ class Alert:
     last: Step  # the latest
     active: bool
     advice: str
-    overrides: Mapping[str, Any]  # by full key: what to try
+    overrides: Mapping[str, Json]  # by full key: what to try
 
     @property
     def share(self) -> float:
         """Failing rows over judged rows."""
         return self.count / self.judged if self.judged else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> AlertRecord:
         steps = {"first": self.first._asdict(), "last": self.last._asdict()}
         tables = {"numbers": dict(self.numbers), "overrides": dict(self.overrides)}
-        return {**vars(self), **tables, **steps, "share": round(self.share, 4)}
+        return cast("AlertRecord", {**vars(self), **tables, **steps, "share": round(self.share, 4)})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Alert:
-        values = {field.name: data[field.name] for field in fields(cls)}
-        return cls(**values | {name: Step(**data[name]) for name in ("first", "last")})
+    def from_json(cls, data: AlertRecord) -> Alert:
+        return cls(
+            id=data["id"],
+            severity=cast("Severity", data["severity"]),
+            title=data["title"],
+            metric=data["metric"],
+            evidence=data["evidence"],
+            numbers=data["numbers"],
+            count=data["count"],
+            judged=data["judged"],
+            first=Step(**data["first"]),
+            last=Step(**data["last"]),
+            active=data["active"],
+            advice=data["advice"],
+            overrides=data["overrides"],
+        )
 
 
-def alerts_json(alerts: Iterable[Alert]) -> dict[str, Any]:
+def alerts_json(alerts: Iterable[Alert]) -> AlertsFile:
     """The content of `alerts.json`, sorted by id."""
     return {"format": FORMAT, "alerts": [alert.as_json() for alert in sorted(alerts, key=lambda alert: alert.id)]}
 
@@ -191,7 +215,7 @@ class _RuleState:
         return fields | {"recent": "".join("01"[failing] for failing in self.recent)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> _RuleState:
+    def from_json(cls, data: dict[str, Any]) -> _RuleState:
         fields = {**data, "recent": [mark == "1" for mark in data["recent"]]}
         for name in ("first", "last"):
             if fields.get(name) is not None:
@@ -270,7 +294,7 @@ class AlertEngine:
         """The alerts that are raised now."""
         return [alert for alert in self.alerts() if alert.active]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> AlertEngineState:
         """The engine's state as JSON, for a checkpoint; rules about the machine are left out."""
         rules = [rule for rule in self.rules if not rule.of_machine]
         needed = {name for rule in rules for name in rule.exact} | {*_CARRIED}
@@ -280,12 +304,12 @@ class AlertEngine:
         return {
             "clock": list(self._clock._replace(seconds=0.0)),
             "row": row,
-            "late_row": None if self._late_row is None else [self._late_row[0], _finite(self._late_row[1])],
+            "late_row": None if self._late_row is None else (self._late_row[0], _finite(self._late_row[1])),
             "last_judged_update": None if math.isinf(self._last_full) else self._last_full,
             "rules": saved,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: AlertEngineState) -> None:
         """Continue from `state`; rules it does not know start from scratch."""
         self._clock = Clock(*state["clock"])
         self._row = dict(state["row"])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Advice
 from gymlab.core.clock import parse_number
+from gymlab.core.types import Json
 
 
-def scaled(written: Any, factor: float) -> Any:
+def scaled(written: Json, factor: float) -> Json:
     """A number or a schedule, as written in a recipe, times a factor; anything else is returned unchanged."""
     if isinstance(written, str) and written.startswith("lin_"):
         rate = parse_number(written[4:])
@@ -35,13 +35,13 @@ def _short(value: float, factor: float) -> float | int:
     return int(product) if product.is_integer() and abs(product) >= 1 else product
 
 
-def changed(run: RunContext, key: str, value: Any) -> dict[str, Any]:
+def changed(run: RunContext, key: str, value: Json) -> dict[str, Json]:
     """An override, unless it would change nothing."""
     full = key if "." in key or key in run.settings else run.key(key)
     return {} if value == run.settings.get(full, value if value is None else object()) else {full: value}
 
 
-def times(run: RunContext, leaf: str, factor: float, *, most: float | None = None) -> dict[str, Any]:
+def times(run: RunContext, leaf: str, factor: float, *, most: float | None = None) -> dict[str, Json]:
     """One of the algorithm's numbers times a factor, and at most `most`; {} where it is not set or is 0."""
     high = run.number(leaf)
     if not high:
@@ -50,14 +50,14 @@ def times(run: RunContext, leaf: str, factor: float, *, most: float | None = Non
     return changed(run, leaf, scaled(run.written(leaf), target / high))
 
 
-def advice(text: str, *overrides: dict[str, Any]) -> Advice:
+def advice(text: str, *overrides: dict[str, Json]) -> Advice:
     """The text, with what to try at its end."""
     merged = {key: value for part in overrides for key, value in part.items()}
     tried = ", ".join(f"{key}={_written(value)}" for key, value in merged.items())
     return Advice(f"{text} Try {tried}." if tried else text, merged)
 
 
-def lower_rate(run: RunContext, factor: float) -> dict[str, Any]:
+def lower_rate(run: RunContext, factor: float) -> dict[str, Json]:
     """A smaller learning rate; one above 5e-3 is cut to 1e-3, which Adam tolerates."""
     high = run.number("learning_rate") or 0.0
     written = run.written("learning_rate")
@@ -70,7 +70,7 @@ def lower_rate(run: RunContext, factor: float) -> dict[str, Any]:
     return times(run, "learning_rate", factor, most=1e-3 if high > 5e-3 else None)
 
 
-def higher_rate(run: RunContext, factor: float) -> dict[str, Any]:
+def higher_rate(run: RunContext, factor: float) -> dict[str, Json]:
     """A larger learning rate, at most 1e-3 (a tripling above that); one below 3e-5 is raised to 3e-4 at once."""
     high = run.number("learning_rate") or 0.0
     if high >= 1e-3:
@@ -87,7 +87,7 @@ def batch_sizes(run: RunContext) -> int | None:
     return int(2 * size)
 
 
-def _written(value: Any) -> str:
+def _written(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "").replace(" ", "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from gymlab.alerts import impossible_values, initial_policy, inputs, machine, network, policy, returns, value
 from gymlab.alerts.context import RunContext
@@ -12,6 +12,7 @@ from gymlab.alerts.custom import parse_rules
 from gymlab.alerts.engine import Advice, AlertRule, Evidence, Judged, JudgedRow, Memory
 from gymlab.alerts.overrides import advice, changed
 from gymlab.core.errors import suggestion
+from gymlab.core.types import Json, JsonObject
 from gymlab.metrics.bounds import Context
 
 
@@ -90,10 +91,10 @@ def rules_for(
     return tuple(rule for name, rule in sorted(found.items()) if name not in off)
 
 
-def rules_from_settings(settings: Mapping[str, Any], algorithms: Iterable[str] | None = None) -> tuple[AlertRule, ...]:
+def rules_from_settings(settings: JsonObject, algorithms: Iterable[str] | None = None) -> tuple[AlertRule, ...]:
     """The rules of a run from its flat settings; a user's algorithm has the general ones."""
     custom = [rule.rule() for rule in parse_rules(settings.get("alerts.rules") or [])]
-    off = [str(name) for name in settings.get("alerts.off") or []]
+    off = [str(name) for name in cast("Sequence[Json]", settings.get("alerts.off") or [])]
     return rules_for(
         [RunContext(Context(settings=settings)).algorithm] if algorithms is None else algorithms, custom, off
     )

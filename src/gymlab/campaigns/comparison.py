@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.campaigns.benchmark_table.record import RunRecord
 from gymlab.core.format import format_count
 from gymlab.core.statistics import Estimate, difference, estimate, probability_of_improvement
+from gymlab.core.types import Json
 
 MIN_SEEDS = 3  # a side; below, an interval from resampling seeds means nothing
 
@@ -40,7 +41,7 @@ class Contrast(NamedTuple):
         """Whether the interval of the gain lies on one side of zero, with enough seeds."""
         return self.enough and (self.gain.low > 0 or self.gain.high < 0)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return {
             "a": self.a._asdict(),
             "b": self.b._asdict(),
@@ -157,9 +158,9 @@ def format_comparison(found: Comparison) -> list[str]:
     return [*lines, *(verdict(part, "A", "B") for part in contrasts)]
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
+def comparison_json(found: Comparison) -> dict[str, Json]:
     """The comparison for `gymlab compare --json`."""
-    sides = {
+    sides: dict[str, Json] = {
         name: {
             "label": side.label,
             "runs": [record.run_id for record in side.records],

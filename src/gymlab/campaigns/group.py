@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from gymlab.campaigns.executors.protocol import (
     Executor,
@@ -36,6 +35,7 @@ from gymlab.campaigns.summary import (
 )
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count
+from gymlab.core.types import Json
 from gymlab.envs.registry import registration_json
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
@@ -81,7 +81,7 @@ class GroupOutcome:
         failed = [f"{run_id}: {message}" for run_id, message in self.failures.items()]
         return [*failed, *format_group(self.group, self.results, self.summary)]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         members = [e.as_json() | {"error": self.failures.get(e.member.run_id)} for e in self.results]
         facts = {"group": self.group.name, "how": self.group.how, "members": members, **self.summary.as_json()}
         variations = by_variation(self.results)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gymlab.campaigns.reference_scores import References, published_scores, references
 from gymlab.core.format import format_count, format_duration
@@ -14,6 +13,7 @@ from gymlab.diagnosis.page import evidence_text
 from gymlab.reports import sections
 from gymlab.reports.sections import printable
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import RegistryEntry
 from gymlab.runs.registry import Registry
 
 FILE = "next-steps.md"
@@ -44,34 +44,34 @@ def next_steps(root: Path) -> str:
     return build_prompt("Next learning steps", _TASK, parts)
 
 
-def _best(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _best(runs: Sequence[RegistryEntry]) -> dict[str, tuple[float, RegistryEntry]]:
     """The run with the highest score of each env."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, tuple[float, RegistryEntry]] = {}
     for run in runs:
         score = run.get("score")
         env = run.get("env")
         if not isinstance(score, int | float) or not isinstance(env, str):
             continue
-        if env not in found or score > found[env]["score"]:
-            found[env] = run
+        if env not in found or score > found[env][0]:
+            found[env] = score, run
     return found
 
 
-def _gaps(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
+def _gaps(runs: Sequence[RegistryEntry], known: References) -> list[str]:
     rows = []
-    for env, run in sorted(_best(runs).items())[:_MOST_ENVS]:
+    for env, (ours, run) in sorted(_best(runs).items())[:_MOST_ENVS]:
         top = next(iter(published_scores(env)), None)
         best_known = None if top is None else top.score
         optimum = known.optima.get(env)
         chance = known.random.get(env)
         goal = best_known if best_known is not None else None if optimum is None else optimum.score
-        gap = "-" if goal is None else f"{goal - run['score']:+.4g}"
+        gap = "-" if goal is None else f"{goal - ours:+.4g}"
         rows.append(
             (
                 printable(env),
-                f"{run['score']:.6g}",
+                f"{ours:.6g}",
                 sections.yes_or_no(run.get("solved"), "-"),
-                format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
+                _count(run),
                 "-" if chance is None else f"{chance.score:g}",
                 "-" if top is None else str(top),
                 "-" if optimum is None else f"{optimum.score:g}",
@@ -83,17 +83,22 @@ def _gaps(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
     return sections.table(head, rows) if rows else ["No run has a score yet."]
 
 
-def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
+def _count(run: RegistryEntry) -> str:
+    steps = run.get("env_steps")
+    return format_count(steps) if isinstance(steps, int) else "-"
+
+
+def _recent(runs: Sequence[RegistryEntry]) -> list[str]:
     rows = [
         (
             printable(run["id"]),
             printable(run.get("name")),
             printable(run.get("seed")),
             printable(run.get("status")),
-            format_count(run["env_steps"]) if isinstance(run.get("env_steps"), int) else "-",
+            _count(run),
             f"{run['score']:.6g}" if isinstance(run.get("score"), int | float) else "-",
             sections.yes_or_no(run.get("solved"), "-"),
-            format_duration(run["seconds"]) if isinstance(run.get("seconds"), int | float) else "-",
+            format_duration(seconds) if isinstance(seconds := run.get("seconds"), int | float) else "-",
         )
         for run in runs[:_MOST_RECENT]
     ]
@@ -101,7 +106,7 @@ def _recent(runs: Sequence[dict[str, Any]]) -> list[str]:
     return sections.table(head, rows) if rows else ["None."]
 
 
-def _studied(root: Path, runs: Sequence[dict[str, Any]]) -> list[str]:
+def _studied(root: Path, runs: Sequence[RegistryEntry]) -> list[str]:
     """The newest runs that ended without being solved, each with its curve, settings and findings."""
     lines: list[str] = []
     poor = [run for run in runs if run.get("solved") is not True and run.get("status") != "running"]
@@ -119,7 +124,7 @@ def _studied(root: Path, runs: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _untouched(runs: Sequence[dict[str, Any]], known: References) -> list[str]:
+def _untouched(runs: Sequence[RegistryEntry], known: References) -> list[str]:
     ours = {run.get("env") for run in runs}
     open_ones = [env for env in known.envs() if env not in ours]
     return [", ".join(f"`{env}`" for env in open_ones[:40])] if open_ones else []

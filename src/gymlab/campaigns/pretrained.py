@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -30,12 +30,32 @@ FORMAT = 1
 OWN_FOLDER = Path("pretrained")
 
 
+class PretrainedRecord(TypedDict, total=False):
+    """A policy's JSON file."""
+
+    format: int
+    recipe: str
+    env: str
+    algorithm: str
+    seed: int
+    env_steps: int
+    scores: dict[str, dict[str, float]]  # greedy and sampled
+    exact: float | None
+    evaluation_seed: int
+    solved_at: float | None
+    command: str
+    versions: dict[str, str]
+    commit: str | None
+    bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Pretrained:
     """A policy in its folder."""
 
     path: Path
-    about: dict[str, Any]
+    about: PretrainedRecord
 
     @property
     def name(self) -> str:
@@ -65,7 +85,7 @@ def pretrained_policies() -> list[Pretrained]:
     found: dict[str, Pretrained] = {}
     for folder in (Path(str(package_files("gymlab.campaigns").joinpath("pretrained_policies"))), OWN_FOLDER):
         for path in sorted(folder.glob(f"*/{ABOUT}")) if folder.is_dir() else []:
-            about = files.read_json(path)
+            about = cast("PretrainedRecord", files.read_json(path))
             if (
                 isinstance(about, dict)
                 and about.get("format") == FORMAT
@@ -103,7 +123,7 @@ def pack(paths: RunPaths, record: RunRecord, into: Path) -> Pretrained:
         raise UserError(f"{paths.run_id}: its policy takes {len(raw)} bytes, and a pretrained one at most {MOST_BYTES}")
     recipe = read_run_recipe(paths.inside(paths.recipe))
     slug = re.sub(r"[^A-Za-z0-9.-]+", "-", record.recipe)
-    about = {
+    about: PretrainedRecord = {
         "format": FORMAT,
         "recipe": record.recipe,
         "env": recipe.env.id,

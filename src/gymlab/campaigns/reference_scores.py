@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,7 +60,7 @@ def references() -> References:
     from gymlab.recipes.yaml_source import read_text
 
     text = files("gymlab.campaigns").joinpath("references.yaml").read_text(encoding="utf-8")
-    values: dict[str, Any] = read_text(text, "references.yaml", Problems()).to_data()
+    values = read_text(text, "references.yaml", Problems()).to_data()
     return References.model_validate(values)
 
 

@@ -11,7 +11,8 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from types import FrameType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from gymlab.campaigns.benchmark_table.record import NAME, RunRecord, known_record, make_record, write_record
 from gymlab.campaigns.benchmark_table.seeded_recipe import SeededRecipe, fresh_seed
@@ -22,6 +23,9 @@ from gymlab.process.child import Child
 from gymlab.runs import platform
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
+
+if TYPE_CHECKING:
+    from gymlab.session.evaluate_checkpoints import CheckpointScoreRecord
 
 Phase = Literal["train", "resume", "wait", "score"]
 
@@ -150,7 +154,7 @@ class _TrainAndScore(TrainCommands):
         run = self._runs[spec.number]
         output = child.output_text()
         try:
-            evaluation: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+            evaluation: CheckpointScoreRecord = json.loads(output.strip().splitlines()[-1])
             write_record(run.paths.root / NAME, make_record(run.paths, run.seeded, evaluation))
         except (ValueError, KeyError, IndexError, TypeError):
             return output[-2000:].strip()
@@ -168,7 +172,7 @@ def _signals(executor: ProcessExecutor) -> Iterator[list[int]]:
     """SIGINT and SIGTERM stop the executor's processes, every one of them anew: a second ends a training at once."""
     received: list[int] = []
 
-    def handle(number: int, _frame: Any) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         received.append(number)
         executor.stop(f"interrupted by {signal.Signals(number).name}")
 

@@ -6,10 +6,11 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.core.format import format_count
 from gymlab.core.statistics import Estimate, estimate
+from gymlab.core.types import Json
 from gymlab.recipes.keys import read_settings
 from gymlab.reports.run_facts import read_facts
 from gymlab.runs.groups import Group, Member
@@ -52,9 +53,9 @@ class MemberResult(NamedTuple):
     solved: bool | None = None  # None: no threshold is known
     steps_to_threshold: int | None = None  # None: not reached
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         member = self.member
-        facts = {"run_id": member.run_id, "seed": member.seed, "overrides": list(member.overrides)}
+        facts: dict[str, Json] = {"run_id": member.run_id, "seed": member.seed, "overrides": list(member.overrides)}
         return facts | {name: value for name, value in self._asdict().items() if name != "member"}
 
 
@@ -72,7 +73,7 @@ class GroupSummary(NamedTuple):
     def steps_per_second(self) -> float:
         return self.env_steps / self.seconds if self.seconds > 0 else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return self._asdict() | {
             "score": score_json(self.score),
             "steps_per_second": round(self.steps_per_second, 1),

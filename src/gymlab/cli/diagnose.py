@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -11,6 +11,17 @@ from gymlab.cli.options import Json, RunArgument, print_json
 
 if TYPE_CHECKING:
     from gymlab.diagnosis.examine import Diagnosis
+    from gymlab.session.failures import ReplayRecord
+
+
+class AppliedRemedy(TypedDict):
+    """A remedy that was written to a recipe file."""
+
+    finding: str
+    path: str
+    variant: str
+    changes: list[list[object]]  # key, before, after
+    train: str
 
 
 def diagnose(
@@ -31,25 +42,27 @@ def diagnose(
 
     paths = select_run(run, runs_folder())
     found = experiment.examine(paths)
-    facts = {**_facts(found), **experiment.as_json(found), "replay": _replay(found) if replay else None}
+    replayed = _replay(found) if replay else None
+    facts = {**_facts(found), **experiment.as_json(found), "replay": replayed}
     written = _bundle(found, output) if bundle or output is not None else None
-    facts |= {"bundle": None if written is None else str(written), "applied": _apply(found) if apply else None}
+    applied = _apply(found) if apply else None
+    facts |= {"bundle": None if written is None else str(written), "applied": applied}
     if json:
         print_json(facts)
         return
     from gymlab.diagnosis.page import diagnosis_lines
     from gymlab.runs.logs import strip_escapes
 
-    lines = diagnosis_lines(found, facts["replay"])
+    lines = diagnosis_lines(found, replayed)
     if written is not None:
         lines.insert(-1, f"bundle for a person or a model: {written}")
-    if facts["applied"] is not None:
-        lines[-1:] = _applied(facts["applied"])
+    if applied is not None:
+        lines[-1:] = _applied(applied)
     for line in lines:
         typer.echo(strip_escapes(line))
 
 
-def _facts(found: Diagnosis) -> dict[str, Any]:
+def _facts(found: Diagnosis) -> dict[str, object]:
     facts = found.facts
     fault = found.fault
     newest = dict(facts.measured.last)
@@ -66,7 +79,7 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _replay(found: Diagnosis) -> dict[str, Any]:
+def _replay(found: Diagnosis) -> ReplayRecord:
     from gymlab.core.errors import UserError
 
     if found.fault is None:
@@ -90,7 +103,7 @@ def _bundle(found: Diagnosis, output: Path | None) -> Path:
     return target
 
 
-def _apply(found: Diagnosis) -> dict[str, Any]:
+def _apply(found: Diagnosis) -> AppliedRemedy:
     from gymlab.core.errors import UserError
     from gymlab.diagnosis.remedy import write_remedy
     from gymlab.recipes.resolve import read_run_recipe
@@ -114,7 +127,7 @@ def _apply(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _applied(applied: dict[str, Any]) -> list[str]:
+def _applied(applied: AppliedRemedy) -> list[str]:
     from gymlab.reports.sections import printable
 
     changes = [f"  {key}: {printable(old)} → {printable(new)}" for key, old, new in applied["changes"]]

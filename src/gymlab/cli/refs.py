@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gymlab.cli.options import Json, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gymlab.campaigns.reference_scores import Reference, ScoreBound
+    from gymlab.runs.records import RegistryEntry
 
 _OWN_RUNS = 3
 
@@ -70,7 +76,9 @@ def _threshold(env: str) -> float | None:
         return None
 
 
-def _bounds(threshold: float | None, optimum: Any, chance: Any, sources: dict[str, str]) -> list[str]:
+def _bounds(
+    threshold: float | None, optimum: ScoreBound | None, chance: ScoreBound | None, sources: dict[str, str]
+) -> list[str]:
     lines = [] if threshold is None else [f"  registered threshold {threshold:g}"]
     for name, bound in (("optimum", optimum), ("random player", chance)):
         if bound is not None:
@@ -81,16 +89,19 @@ def _bounds(threshold: float | None, optimum: Any, chance: Any, sources: dict[st
     return lines or ["  no threshold, optimum or random score is known"]
 
 
-def _own_runs(env: str, root: Any) -> list[dict[str, Any]]:
+def _own_runs(env: str, root: Path) -> list[RegistryEntry]:
     from gymlab.runs.registry import Registry
 
     runs = [run for run in Registry(root).runs() if run.get("env") == env]
     scored = [run for run in runs if isinstance(run.get("score"), int | float)]
-    scored.sort(key=lambda run: -run["score"])
-    return [{key: run.get(key) for key in ("id", "name", "score", "env_steps")} for run in scored[:_OWN_RUNS]]
+    scored.sort(key=lambda run: -(run["score"] or 0.0))
+    return [
+        {"id": run["id"], "name": run.get("name"), "score": run["score"], "env_steps": run.get("env_steps")}
+        for run in scored[:_OWN_RUNS]
+    ]
 
 
-def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
+def _table(listed: list[Reference], own: list[RegistryEntry], env: str) -> list[str]:
     from gymlab.core.format import format_count
     from gymlab.reports.sections import columns, printable
 
@@ -107,7 +118,7 @@ def _table(listed: list[Any], own: list[dict[str, Any]], env: str) -> list[str]:
     ]
     rows += [
         (
-            run["score"],
+            run["score"] or 0.0,
             f"{run['score']:g}",
             "yours",
             printable(run["name"]).rpartition(":")[2],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from gymlab.cli.options import Json, RunArgument, print_json
 if TYPE_CHECKING:
     from gymlab.reports.run_facts import Facts
     from gymlab.runs.paths import RunPaths
+    from gymlab.runs.records import RegistryEntry
 
 app = typer.Typer(help="List, show, compare, plot, export, tag and remove runs.")
 
@@ -243,7 +244,7 @@ def _write_picture(facts: list[Facts], metrics: list[str] | None, target: Path, 
     typer.echo(f"picture written to {target}", err=True)
 
 
-def _print_table(entries: list[dict[str, Any]]) -> None:
+def _print_table(entries: list[RegistryEntry]) -> None:
     """Formats the table itself: Rich takes five seconds for ten thousand rows."""
     import shutil
 
@@ -268,7 +269,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     typer.echo("\n".join(f" {text}" for text in lines))
 
 
-def _printable(value: Any) -> str:
+def _printable(value: object) -> str:
     """A value as printable text: run files may come from others and must not send escape sequences."""
     if value is None:
         return "-"

@@ -190,7 +190,9 @@ def best(
         overrides = [*plan.overrides, *([f"budget={plan.budget}"] if plan.budget else []), *found.overrides]
         path = write_variant(plan.reference, overrides, chosen, provenance(plan, trials, found), force=force)
     if json:
-        print_json({**sweep_status.status(plan, trials)["best"], "written": None if path is None else str(path)})
+        print_json(
+            {**(sweep_status.status(plan, trials)["best"] or {}), "written": None if path is None else str(path)}
+        )
         return
     typer.echo("\n".join(sweep_status.format_best(plan, trials)))
     if path is not None:

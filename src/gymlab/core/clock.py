@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypedDict, TypeVar, cast
 
 from pydantic import AllowInfNan, BeforeValidator, WithJsonSchema
 
@@ -21,6 +21,17 @@ _EXACT = 10**18  # larger numbers become floats
 _LARGEST_COUNT = 10**15
 
 
+class ClockRecord(TypedDict):
+    """A `Clock` as JSON."""
+
+    updates: int
+    vec_steps: int
+    env_steps: int
+    episodes: int
+    seconds: float
+    gradient_steps: int
+
+
 class Clock(NamedTuple):
     """The position of a run. Counted at whole updates, so it is exact after a resume."""
 
@@ -30,6 +41,9 @@ class Clock(NamedTuple):
     episodes: int = 0
     seconds: float = 0.0  # of training, over all sessions of the run
     gradient_steps: int = 0  # optimiser steps taken: none in a skipped update, fewer where target_kl ends one
+
+    def as_json(self) -> ClockRecord:
+        return cast("ClockRecord", self._asdict())
 
     def at(self, clock: StepClock) -> int:
         return self.vec_steps if clock == "vec_steps" else self.env_steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Alert, judge_rows
@@ -22,6 +22,7 @@ from gymlab.reports.report import context_of, known_bounds
 from gymlab.reports.run_facts import Facts, read_facts
 from gymlab.runs.metrics_reader import CurveReader, StoredRow, rows_after
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import AlertRecord
 from gymlab.runs.status import read_record
 
 
@@ -115,7 +116,8 @@ def read_alerts(facts: Facts, run: RunContext) -> list[Alert]:
 def _read_alerts_file(paths: RunPaths) -> list[Alert] | None:
     """The alerts in `alerts.json`; None where the file is missing or damaged."""
     try:
-        return [Alert.from_json(entry) for entry in read_record(paths.inside(paths.alerts))["alerts"]]
+        stored = cast("list[AlertRecord]", read_record(paths.inside(paths.alerts))["alerts"])
+        return [Alert.from_json(entry) for entry in stored]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -188,7 +190,7 @@ def verdict(diagnosis: Diagnosis) -> str:
     return "no setting or metric stands out"
 
 
-def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """The diagnosis as JSON."""
     remedy = diagnosis.remedy
     return {

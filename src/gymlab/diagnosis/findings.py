@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from gymlab.alerts.engine import SEVERITIES, Alert, Severity
+from gymlab.core.types import Json
 
 # fault: numbers went bad; bug: other findings mean nothing; outcome: the run only fell short of its goal.
 Kind = Literal["fault", "bug", "setting", "alert", "outcome"]
@@ -22,7 +23,7 @@ class RunFinding:
     title: str
     evidence: str
     advice: str
-    overrides: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Json] = field(default_factory=dict)
     metric: str = ""
     since: int | None = None  # env steps; None: from the start
     updates: int = 0  # judged updates that were failing
@@ -30,7 +31,7 @@ class RunFinding:
     active: bool = True  # still so at the end
     explains: tuple[str, ...] = ()  # ids of findings it causes
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return {**vars(self), "explains": list(self.explains), "share": round(self.share, 4)}
 
 

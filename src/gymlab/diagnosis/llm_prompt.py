@@ -7,8 +7,8 @@ use it. What a run says of itself may come from strangers, so it is quoted: as a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from gymlab.core.types import JsonObject
 from gymlab.diagnosis.examine import Diagnosis, verdict
 from gymlab.diagnosis.page import evidence_text, next_command
 from gymlab.metrics.catalogue import metric
@@ -98,7 +98,7 @@ def _alerts(diagnosis: Diagnosis) -> list[str]:
     return sections.table(head, rows) if rows else []
 
 
-def _settings(settings: Any) -> list[str]:
+def _settings(settings: JsonObject) -> list[str]:
     flat = redact_tree(dict(settings))
     return [_cut(f"{printable(key)}: {printable(value)}", 160) for key, value in flat.items() if value is not None]
 

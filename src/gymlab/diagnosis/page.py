@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gymlab.core.format import format_count
 from gymlab.diagnosis.examine import Diagnosis, verdict
 from gymlab.diagnosis.findings import RunFinding
+from gymlab.reports.fault_bundle import TensorStatistics
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.sections import printable
+
+if TYPE_CHECKING:
+    from gymlab.session.failures import ReplayRecord
 
 _ROW = ("updates", "env_steps", "roll/return_mean", "opt/loss", "opt/grad_norm", "opt/approx_kl", "hp/learning_rate")
 _WIDTH = 110
 _MOST = 8  # findings that are shown
 
 
-def diagnosis_lines(diagnosis: Diagnosis, replay: dict[str, Any] | None = None) -> list[str]:
+def diagnosis_lines(diagnosis: Diagnosis, replay: ReplayRecord | None = None) -> list[str]:
     """The whole page."""
     return [
         *_head(diagnosis),
@@ -113,7 +117,7 @@ def _findings(findings: list[RunFinding]) -> list[str]:
     return [*lines, f"(and {more} more: --json)"] if more > 0 else lines
 
 
-def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
+def _fault(diagnosis: Diagnosis, replay: ReplayRecord | None) -> list[str]:
     if diagnosis.fault is None:
         return []
     fault = diagnosis.fault.report
@@ -128,7 +132,7 @@ def _fault(diagnosis: Diagnosis, replay: dict[str, Any] | None) -> list[str]:
     return [*lines, f"bundle: {diagnosis.fault.path}"]
 
 
-def _tensors(tensors: list[dict[str, Any]]) -> list[str]:
+def _tensors(tensors: list[TensorStatistics]) -> list[str]:
     """The float tensors and their statistics, bad ones first and marked."""
     floats = [tensor for tensor in tensors if str(tensor.get("dtype", "")).startswith("float")]
     floats.sort(key=lambda tensor: not _bad(tensor))
@@ -143,14 +147,14 @@ def _tensors(tensors: list[dict[str, Any]]) -> list[str]:
     return [head, *rows]
 
 
-def _bad(tensor: dict[str, Any]) -> bool:
+def _bad(tensor: TensorStatistics) -> bool:
     return bool(tensor.get("nan") or tensor.get("inf"))
 
 
-def _size(tensor: dict[str, Any]) -> str:
+def _size(tensor: TensorStatistics) -> str:
     shape = tensor.get("shape")
     return "x".join(map(str, shape)) if isinstance(shape, list) and shape else "1"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, int | float) else "-"

@@ -6,11 +6,11 @@ A folder below `./recipes` is looked into only when it is named, so what a bare 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gymlab.core.errors import GymlabError, UserError
+from gymlab.core.types import Json, JsonObject
 from gymlab.recipes.inherit import read_recipe_file
 from gymlab.recipes.overrides import Change, diff_recipes
 from gymlab.recipes.problems import Problems
@@ -40,7 +40,7 @@ class Remedy(NamedTuple):
         return f"{self.path.as_posix()}:{self.variant}"
 
 
-def write_remedy(recipe: Recipe, overrides: Mapping[str, Any], provenance: str) -> Remedy:
+def write_remedy(recipe: Recipe, overrides: JsonObject, provenance: str) -> Remedy:
     """Add a variant of `recipe` with these overrides to the file; its other contents stay unchanged."""
     amended = amend(recipe, [f"{key}={_text(value)}" for key, value in overrides.items()])
     changes = diff_recipes(recipe, amended)
@@ -101,11 +101,11 @@ def _resolves_to(text: str, variant: str, amended: Recipe, path: Path) -> bool:
         draft.unlink(missing_ok=True)
 
 
-def _nested(changes: list[Change], algorithm: str) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
+def _nested(changes: list[Change], algorithm: str) -> dict[str, Json]:
+    tree: dict[str, Json] = {}
     for path, _, value in changes:
         block = algorithm if path.startswith(f"{algorithm}.") else path.partition(".")[0]
-        inner = tree
+        inner: dict[str, Any] = tree
         keys = [block, *filter(None, [path.removeprefix(block).removeprefix(".")])]
         if block == "env" and keys[1].startswith("kwargs."):
             keys = ["env", "kwargs", keys[1].removeprefix("kwargs.")]
@@ -115,11 +115,11 @@ def _nested(changes: list[Change], algorithm: str) -> dict[str, Any]:
     return tree
 
 
-def _block(name: str, body: dict[str, Any], provenance: str) -> str:
+def _block(name: str, body: dict[str, Json], provenance: str) -> str:
     lines = [*(f"# {line}" for line in provenance.splitlines()), *dump_yaml({name: body}).splitlines()]
     return "".join(f"  {line}".rstrip() + "\n" for line in lines)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as it is written in YAML."""
     return dump_yaml({"v": value}).removeprefix("v:").strip() if not isinstance(value, str) else value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.overrides import changed, times
+from gymlab.core.types import Json
 
 
 class Range(NamedTuple):
@@ -26,7 +27,7 @@ class UnusualSetting(NamedTuple):
     key: str
     text: str
     consequence: str
-    overrides: dict[str, Any]
+    overrides: dict[str, Json]
     distance: float  # how far outside, in powers of ten
 
     @property
@@ -90,7 +91,7 @@ def _outside(run: RunContext) -> Iterator[UnusualSetting]:
             yield UnusualSetting(run.key(leaf), text, consequence, _back(run, leaf, value, known), distance)
 
 
-def _back(run: RunContext, leaf: str, value: float, known: Range) -> dict[str, Any]:
+def _back(run: RunContext, leaf: str, value: float, known: Range) -> dict[str, Json]:
     """The usual value, a schedule keeping its shape."""
     return times(run, leaf, known.usual / value) if value else changed(run, leaf, known.usual)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import cast
 
-from gymlab.alerts.engine import AlertChange, AlertEngine, alerts_json
+from gymlab.alerts.engine import AlertChange, AlertEngine, AlertEngineState, alerts_json
 from gymlab.core.clock import Clock
 from gymlab.core.format import format_count
 from gymlab.runs import files
@@ -20,6 +20,7 @@ from gymlab.training.events import (
     Ended,
     Event,
     Feature,
+    FeatureState,
     HistogramsRequested,
     Measured,
     Recorded,
@@ -43,12 +44,12 @@ class Alerts(Feature):
         self._first: dict[str, float] = {}
         self._written = ""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         state = self.engine.state()
-        return state if state["rules"] else {}
+        return {**state} if state["rules"] else {}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.engine.restore(state)
+    def restore(self, state: FeatureState) -> None:
+        self.engine.restore(cast("AlertEngineState", state))
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started):
@@ -68,7 +69,7 @@ class Alerts(Feature):
         elif isinstance(event, Checkpointed | Ended):
             self._write()
 
-    def _fold(self, clock: Clock, metrics: Any, control: Control) -> None:
+    def _fold(self, clock: Clock, metrics: Mapping[str, float], control: Control) -> None:
         changes = self.engine.fold(clock, metrics)
         for change in changes:
             self._report(change, clock, control)

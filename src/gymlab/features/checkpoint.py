@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.period import Period
@@ -16,6 +15,7 @@ from gymlab.training.events import (
     Evaluated,
     Event,
     Feature,
+    FeatureState,
     Measured,
     Promoted,
     Started,
@@ -53,10 +53,10 @@ class Checkpoint(Feature):
     def due(self, updates: int) -> int:
         return self._period.due(updates)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return {"best": None if math.isinf(self._best) else self._best, "best_update": self._best_update}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._best = -math.inf if state["best"] is None else state["best"]
         self._best_update = state["best_update"]
 

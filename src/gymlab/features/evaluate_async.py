@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from gymlab.core.clock import Clock
+from gymlab.core.clock import Clock, ClockRecord
 from gymlab.core.period import Period
 from gymlab.features.evaluation_metrics import EvaluationWarmup, episode_seed, evaluation_metrics
 from gymlab.training.evaluation import Evaluation
@@ -26,6 +26,7 @@ from gymlab.training.events import (
     EvaluationRequested,
     Event,
     Feature,
+    FeatureState,
     Measured,
     Started,
     Stopping,
@@ -104,7 +105,7 @@ class EvaluateAsync(Feature):
     def due(self, updates: int) -> int:
         return self._period.due(updates)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         confirmed = self._confirmed if self._solved else None
         return {
             "pending": None if self._pending is None else _clock_state(self._pending),
@@ -113,7 +114,7 @@ class EvaluateAsync(Feature):
             **self._warmup.state(),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._pending = None if state["pending"] is None else Clock(**state["pending"])
         self._missed_boundary = state["missed_boundary"]
         if state["confirmed"] is not None:
@@ -204,6 +205,6 @@ class EvaluateAsync(Feature):
         control.emit(Measured(clock, evaluation_metrics(evaluation, seconds)))
 
 
-def _clock_state(clock: Clock) -> dict[str, Any]:
+def _clock_state(clock: Clock) -> ClockRecord:
     """A clock without seconds, which differ between runs."""
-    return clock._replace(seconds=0.0)._asdict()
+    return clock._replace(seconds=0.0).as_json()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.period import Period
@@ -17,6 +16,7 @@ from gymlab.training.events import (
     EvaluationRequested,
     Event,
     Feature,
+    FeatureState,
     Measured,
     Started,
     Stopping,
@@ -43,10 +43,10 @@ class EvaluateSync(Feature):
         self._latest: Evaluated | None = None
         self._to_rerun: EvaluationKind | None = None
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return {"rerun": self._to_rerun, **self._warmup.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._to_rerun = state["rerun"]
         self._warmup.restore(state)
 

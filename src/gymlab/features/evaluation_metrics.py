@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.core.rng import generator
 from gymlab.training.evaluation import Evaluation
-from gymlab.training.events import EvaluationKind
+from gymlab.training.events import EvaluationKind, FeatureState
 
 
 def episode_seed(seed: int, kind: EvaluationKind, clock: Clock) -> int:
@@ -50,5 +49,5 @@ class EvaluationWarmup:
     def state(self) -> dict[str, bool]:
         return {"begun": self._over}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._over = state["begun"]

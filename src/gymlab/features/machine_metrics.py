@@ -18,6 +18,7 @@ from gymlab.training.events import (
     Control,
     Event,
     Feature,
+    FeatureState,
     HistogramsRequested,
     Measured,
     Started,
@@ -51,14 +52,14 @@ class MachineMetrics(Feature):
         self._usage: Usage | None = None
         self._compiled = compile_seconds() if compile_seconds_before is None else compile_seconds_before
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return (
             {"histograms_requested": sorted(self._histogram_schedule.requested)}
             if self._histogram_schedule.requested
             else {}
         )
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._histogram_schedule.requested = set(state["histograms_requested"])
 
     def __call__(self, event: Event, control: Control) -> None:

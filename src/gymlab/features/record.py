@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from gymlab.core.clock import Clock
 from gymlab.features.row_thinning import Thinning
@@ -16,6 +15,7 @@ from gymlab.training.events import (
     Ended,
     Event,
     Feature,
+    FeatureState,
     Measured,
     Paused,
     Recorded,
@@ -46,10 +46,10 @@ class Record(Feature):
         self._spent = 0.0
         self._counters: dict[str, float] = {}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return self._thinning.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._thinning.restore(state)
 
     def __call__(self, event: Event, control: Control) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import JsonObject
 from gymlab.metrics.bounds import Context, bounds
 from gymlab.reports.report import build_report, write_bounds, write_report
 from gymlab.reports.run_facts import read_facts
@@ -25,9 +25,7 @@ class WriteReport(Feature):
 
     name = "report"
 
-    def __init__(
-        self, store: RunStore, settings: Mapping[str, Any], defaults: Mapping[str, Any], context: Context
-    ) -> None:
+    def __init__(self, store: RunStore, settings: JsonObject, defaults: JsonObject, context: Context) -> None:
         self._store = store
         self._settings = settings
         self._defaults = defaults

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from gymlab.core.types import Histogram
 from gymlab.metrics.catalogue import metric
 from gymlab.metrics.metric import Fold
-from gymlab.training.events import UpdateRow
+from gymlab.training.events import FeatureState, UpdateRow
 
 _JOINED: dict[Fold, Callable[[float, float], float]] = {
     "mean": lambda total, value: total + value,
@@ -68,7 +67,7 @@ class Thinning:
     def open(self) -> bool:
         return bool(self._values)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         """The open row for a checkpoint, without metrics that differ between machines."""
         values = {name: pair for name, pair in self._values.items() if not name.startswith(("time/", "sys/"))}
         if not values:
@@ -78,7 +77,7 @@ class Thinning:
             "histograms": {name: [bars.low, bars.high, list(bars.counts)] for name, bars in self._histograms.items()},
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         """Restore what `state` returned."""
         self._values = {name: (float.fromhex(total), count) for name, (total, count) in state["values"].items()}
         self._histograms = {

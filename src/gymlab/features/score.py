@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.reports.scoring import Evaluations, auc, steps_to_threshold
-from gymlab.training.events import Control, Evaluated, Event, Feature, Measured, Recorded
+from gymlab.training.events import Control, Evaluated, Event, Feature, FeatureState, Measured, Recorded
 
 
 class ScoreMetrics(Feature):
@@ -24,12 +23,12 @@ class ScoreMetrics(Feature):
         self._first = math.nan
         self._points: dict[int, float] = {}  # env steps -> return
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         first = None if math.isnan(self._first) else self._first
         points = [list(point) for point in self._points.items()]
         return {"first": first, "points": points} if points or first is not None else {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._first = math.nan if state["first"] is None else state["first"]
         self._points = {int(at): value for at, value in state["points"]}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from gymlab.training.events import Control, Event, Feature, Updated
+from gymlab.training.events import Control, Event, Feature, FeatureState, Updated
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +17,10 @@ class WarnSkippedUpdates(Feature):
     def __init__(self) -> None:
         self._last_warned_count = 0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return {"last_warned_count": self._last_warned_count} if self._last_warned_count else {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._last_warned_count = state["last_warned_count"]
 
     def __call__(self, event: Event, control: Control) -> None:

@@ -6,10 +6,9 @@ the run); *solved* follows from it. The *peak* is the best periodic evaluation: 
 
 from __future__ import annotations
 
-from typing import Any
-
+from gymlab.runs.records import SummaryRecord
 from gymlab.runs.store import RunStore
-from gymlab.training.events import Control, Ended, Evaluated, Event, Feature, Started, Updated
+from gymlab.training.events import Control, Ended, Evaluated, Event, Feature, FeatureState, Started, Updated
 
 
 class StatusFile(Feature):
@@ -22,10 +21,10 @@ class StatusFile(Feature):
         self._peak: float | None = None
         self._scored = False  # whether the summary holds a score
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         return {"peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._peak = state["peak"]
 
     def __call__(self, event: Event, control: Control) -> None:
@@ -39,11 +38,11 @@ class StatusFile(Feature):
         elif isinstance(event, Evaluated):
             self._evaluated(event)
         elif isinstance(event, Ended):
-            self._store.end(event.status, event.reason, event.clock)  # type: ignore[arg-type]
+            self._store.end(event.status, event.reason, event.clock)
 
     def _evaluated(self, event: Evaluated) -> None:
         value = event.evaluation.judged_by(self._solved_by)
-        summary: dict[str, Any] = {"eval": event.evaluation.as_json(), "eval_source": event.evaluation.source}
+        summary: SummaryRecord = {"eval": event.evaluation.as_json(), "eval_source": event.evaluation.source}
         if event.kind == "periodic":
             self._peak = value if self._peak is None else max(self._peak, value)
             summary["peak"] = self._peak

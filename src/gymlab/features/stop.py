@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from gymlab.training.episodes import WINDOW
-from gymlab.training.events import Control, Evaluated, EvaluationRequested, Event, Feature, Started, Updated
+from gymlab.training.events import (
+    Control,
+    Evaluated,
+    EvaluationRequested,
+    Event,
+    Feature,
+    FeatureState,
+    Started,
+    Updated,
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,11 @@ class Stop(Feature):
         self._best = -math.inf
         self._stale = 0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         best = None if math.isinf(self._best) else self._best
         return {"reached": self._reached, "thresholds": self._thresholds, "best": best, "stale": self._stale}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         self._reached = state["reached"] if state["thresholds"] == self._thresholds else None
         self._best = -math.inf if state["best"] is None else state["best"]
         self._stale = state["stale"]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self, TypedDict
 
 from gymlab.core.clock import Clock
 from gymlab.core.cooperative_lock import yield_lock
@@ -171,7 +171,7 @@ class Video(Feature):
             self._recording = self._pending.popleft()
             recorder.request(self._recording)
 
-    def _handle_reply(self, reply: dict[str, Any]) -> None:
+    def _handle_reply(self, reply: RecorderReply) -> None:
         done = self._recording
         self._recording = None
         if "note" in reply:
@@ -272,11 +272,21 @@ class Video(Feature):
             self._finish(lambda: error is not None)
 
 
+class RecorderReply(TypedDict, total=False):
+    """What the recorder says of a request; `over`: it ends; `ended`: it has."""
+
+    note: str
+    film: str | None  # its file name; None: only the trace was written
+    failed: str
+    over: str
+    ended: bool
+
+
 class RecorderProcess:
     """The worker process that plays and records episodes. It exits with its parent, unless told to `leave`."""
 
     def __init__(self, paths: RunPaths, options: ClipOptions) -> None:
-        self._replies: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[RecorderReply] = queue.SimpleQueue()
         self._child = start_worker(
             RECORDER,
             self._on_line,
@@ -300,7 +310,7 @@ class RecorderProcess:
         self._child.close_stdin()
         self._child.release()
 
-    def next_reply(self, seconds: float = 0.0) -> dict[str, Any] | None:
+    def next_reply(self, seconds: float = 0.0) -> RecorderReply | None:
         """The next reply, if there is one (within so many seconds)."""
         with contextlib.suppress(queue.Empty):
             if seconds <= 0:

@@ -37,6 +37,7 @@ from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.runs.metrics_reader import Curve
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import RegistryEntry
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_status
@@ -71,7 +72,7 @@ def list_runs(
     return RunsAnswer(runs=[_entry(run) for run in page], total=len(found), next_offset=following)
 
 
-def _entry(run: dict[str, Any]) -> RunEntry:
+def _entry(run: RegistryEntry) -> RunEntry:
     plain = ("seed", "status", "env_steps", "solved", "group", "tags")
     return RunEntry(
         run_id=run["id"],
@@ -288,7 +289,7 @@ def delete_run(config: ServerConfig, run: Run) -> RemovalAnswer:
     return RemovalAnswer(run_id=paths.run_id)
 
 
-def _run_events(config: ServerConfig, run: dict[str, Any]) -> list[DigestEvent]:
+def _run_events(config: ServerConfig, run: RegistryEntry) -> list[DigestEvent]:
     name = f"{run.get('name')} seed {run.get('seed')}"
     events = [DigestEvent(time=str(run.get("created") or ""), what=f"began: {name}", run_id=run["id"])]
     if run["status"] == "running":

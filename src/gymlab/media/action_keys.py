@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import Space
+from gymlab.envs.gymnasium_types import EnvValue
 
 ARROWS = ("left", "right", "up", "down")
 LETTERS = {"a": "left", "d": "right", "w": "up", "s": "down"}
@@ -28,13 +30,13 @@ _SLOW_FPS = 5  # an env this slow is played turn by turn
 class ActionKeys(NamedTuple):
     """Keys are named `left`, `right`, `up`, `down`, `space`, or by their letter or digit."""
 
-    actions: dict[str, Any]
-    idle: Any | None  # action while no key is pressed; None: the last action is repeated
+    actions: dict[str, EnvValue]
+    idle: EnvValue | None  # action while no key is pressed; None: the last action is repeated
     turns: bool  # every step waits for a key
     help: str
 
 
-def keys_for(space: Any, labels: Sequence[str], fps: float) -> ActionKeys:
+def keys_for(space: Space, labels: Sequence[str], fps: float) -> ActionKeys:
     """The keys of an action space; UserError if it cannot be played with keys."""
     if isinstance(space, spaces.Discrete):
         return _discrete(int(space.n), int(space.start), labels, fps)
@@ -45,7 +47,7 @@ def keys_for(space: Any, labels: Sequence[str], fps: float) -> ActionKeys:
 
 def _discrete(n: int, start: int, labels: Sequence[str], fps: float) -> ActionKeys:
     names = [_SYNONYMS.get(label.lower(), label.lower()) for label in labels] or [str(i) for i in range(n)]
-    actions: dict[str, Any] = {}
+    actions: dict[str, EnvValue] = {}
     bound: dict[int, list[str]] = {i: [] for i in range(n)}
 
     def bind(key: str, choice: int) -> None:
@@ -70,7 +72,13 @@ def _discrete(n: int, start: int, labels: Sequence[str], fps: float) -> ActionKe
     return ActionKeys(actions, held, idle is None and fps <= _SLOW_FPS, _help(bound, labels))
 
 
-def _spare_arrows(actions: dict[str, Any], bound: dict[int, list[str]], n: int, idle: int | None, bind: Any) -> None:
+def _spare_arrows(
+    actions: dict[str, EnvValue],
+    bound: dict[int, list[str]],
+    n: int,
+    idle: int | None,
+    bind: Callable[[str, int], None],
+) -> None:
     """Two unnamed actions are left and right; one unbound action left over (a main engine, say) is up."""
     if n == 2 and "left" not in actions and "right" not in actions:
         bind("left", 0)
@@ -80,9 +88,9 @@ def _spare_arrows(actions: dict[str, Any], bound: dict[int, list[str]], n: int, 
         bind("up", unbound[0])
 
 
-def _continuous(space: Any) -> ActionKeys:
+def _continuous(space: spaces.Box) -> ActionKeys:
     middle = np.clip(np.zeros(space.shape), space.low, space.high).astype(space.dtype)
-    actions: dict[str, Any] = {}
+    actions: dict[str, EnvValue] = {}
     for place, (less, more) in enumerate((("left", "right"), ("down", "up"))):
         if place < middle.size:
             for key, bound in ((less, space.low), (more, space.high)):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from typing import Any
+from typing import cast
 
-import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from gymlab.core.errors import GymlabError, UserError
-from gymlab.envs.gymnasium_types import Env
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.envs.make import make_env
 from gymlab.envs.settings import EnvSettings
 
@@ -52,7 +51,13 @@ def ensure_rgb_render_support(env: Env) -> None:
         raise UserError(f"{name} cannot be filmed: it has no render mode '{RGB}' ({modes})")
 
 
-class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
+def rendered_text(env: Env) -> str:
+    """The text that an env of render mode `ansi` draws."""
+    drawn = cast("str | list[str]", env.render())
+    return drawn if isinstance(drawn, str) else "\n".join(map(str, drawn))
+
+
+class Camera(EnvWrapper):
     """Keeps the last picture of an episode, which autoreset would discard."""
 
     def __init__(self, env: Env) -> None:
@@ -60,19 +65,19 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.last: np.ndarray | None = None  # the final state of the previous episode
         self._played = False
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         if self._played:
             self.last = self.picture()
         self._played = False
-        return self.env.reset(**kwargs)
+        return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: EnvValue) -> StepResult:
         self._played = True
         return self.env.step(action)
 
     def picture(self) -> np.ndarray:
         """The env's current picture, as (height, width, 3) bytes."""
-        drawn: Any = self.env.render()
+        drawn: object = self.env.render()
         if isinstance(drawn, list):
             drawn = drawn[-1]
         if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3 and drawn.shape[2] >= 3):

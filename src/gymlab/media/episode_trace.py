@@ -12,17 +12,53 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, cast
 
 import numpy as np
 
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Json, Tree
 
 LARGEST_ARRAY = 64  # numbers of an observation; a larger one is replaced by its shape and checksum
 
 _NAN = math.nan
 
-TraceRecord = Mapping[str, Any]  # a TraceRow as read back from CSV or JSON: plain values by column, None where unknown
+
+class DistributionRecord(TypedDict, total=False):
+    """Parameters of a distribution beside the probabilities."""
+
+    mean: list[float]
+    std: list[float]
+    choices: list[list[float]]
+
+
+class TraceRecord(TypedDict):
+    """A `TraceRow` as read back from CSV or JSON: None where unknown."""
+
+    step: int
+    frame: int
+    observation: Json
+    action: Json
+    label: str
+    probability: float | None
+    reward: float
+    return_so_far: float
+    return_to_go: float | None
+    value: float | None
+    baseline: float | None
+    advantage: float | None
+    gae: float | None
+    probabilities: list[float]
+    distribution: DistributionRecord
+    log_prob: float | None
+    entropy: float | None
+    raw: Json
+    network_input: Json
+    mask: list[bool] | None
+    train_reward: float | None
+    components: dict[str, float]
+    terminated: bool
+    truncated: bool
+    td_error: float | None
 
 
 class TraceRow(NamedTuple):
@@ -30,8 +66,8 @@ class TraceRow(NamedTuple):
 
     step: int
     frame: int  # of the film, that shows the state acted on
-    observation: Any  # as the policy gets it, before normalising
-    action: Any  # as the env gets it
+    observation: Tree  # as the policy gets it, before normalising
+    action: Array  # as the env gets it
     label: str
     probability: float  # of the action; its density where actions are continuous
     reward: float  # the env's own
@@ -42,12 +78,12 @@ class TraceRow(NamedTuple):
     advantage: float  # return_to_go - baseline
     gae: float
     probabilities: tuple[float, ...]  # of every action, where there are finitely many
-    distribution: dict[str, Any] = {}  # noqa: RUF012 - its other parameters: mean and std, or each choice
+    distribution: dict[str, Json] = {}  # noqa: RUF012 - its other parameters: mean and std, or each choice
     log_prob: float = _NAN  # of the action
     entropy: float = _NAN  # of the distribution, in nats
-    raw: Any = None  # the observation as the env gives it; None: no transform changes it
-    network_input: Any = None  # the observation as the network gets it; None: nothing is normalised
-    mask: Any = None  # which actions are legal, if the env gives a mask
+    raw: Tree | None = None  # the observation as the env gives it; None: no transform changes it
+    network_input: Tree | None = None  # the observation as the network gets it; None: nothing is normalised
+    mask: Array | None = None  # which actions are legal, if the env gives a mask
     train_reward: float = _NAN  # the training reward: shaped, clipped, normalised
     components: dict[str, float] = {}  # noqa: RUF012 - named parts of the reward, before normalising
     terminated: bool = False  # also where a lost life ends the training episode
@@ -61,12 +97,12 @@ COLUMNS = TraceRow._fields
 class DecisionStats(NamedTuple):
     """The optional columns of a decision: see the columns of these names."""
 
-    distribution: dict[str, Any] = {}  # noqa: RUF012
+    distribution: dict[str, Json] = {}  # noqa: RUF012
     log_prob: float = _NAN
     entropy: float = _NAN
-    raw: Any = None
-    network_input: Any = None
-    mask: Any = None
+    raw: Tree | None = None
+    network_input: Tree | None = None
+    mask: Array | None = None
 
 
 class TraceDecision(NamedTuple):
@@ -111,39 +147,46 @@ def to_csv(rows: Sequence[TraceRow]) -> str:
     return out.getvalue()
 
 
-def read_csv(path: Path) -> list[dict[str, Any]]:
+def read_csv(path: Path) -> list[TraceRecord]:
     """The records of a file that `to_csv` wrote: numbers and lists by column, None for an empty cell."""
     with path.open(encoding="utf-8", newline="") as file:
-        return [{name: _parse_cell(name, cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+        rows = [{name: _parse_cell(name, cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    return cast("list[TraceRecord]", rows)
 
 
-def to_record(row: TraceRow) -> dict[str, Any]:
+def to_record(row: TraceRow) -> TraceRecord:
     """A row as JSON values; what is unknown is null."""
     values = {name: to_json(value) for name, value in row._asdict().items()}
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values.items()}
+    known = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values.items()}
+    return cast("TraceRecord", known)
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Json:
     """Arrays as lists, large arrays as their shape and checksum."""
     if isinstance(value, dict):
         return {key: to_json(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
         return [to_json(part) for part in value]
     if not isinstance(value, np.ndarray):
-        return value
+        return cast("Json", value)
     if value.size > LARGEST_ARRAY:
         shape = ",".join(map(str, value.shape))
         return f"{value.dtype}[{shape}] {zlib.crc32(value.tobytes()):08x}"
-    return np.array(shortest_numbers(value), object).reshape(value.shape).tolist()
+    plain: Json = np.array(shortest_numbers(value), object).reshape(value.shape).tolist()
+    return plain
 
 
-def shortest_numbers(array: np.ndarray) -> list[Any]:
+def distribution_record(parameters: Mapping[str, Tree]) -> DistributionRecord:
+    return cast("DistributionRecord", {name: to_json(value) for name, value in parameters.items()})
+
+
+def shortest_numbers(array: np.ndarray) -> list[float]:
     """The flat array as numbers with the fewest digits that read back to the same value in its own precision."""
     flat = array.ravel()
     return [float(str(x)) for x in flat] if flat.dtype.kind == "f" else flat.tolist()
 
 
-def _to_cell(value: Any) -> Any:
+def _to_cell(value: object) -> int | str:
     """A value as CSV has it: structured values as JSON, unknown ones empty."""
     if value is None:
         return ""
@@ -157,12 +200,13 @@ def _to_cell(value: Any) -> Any:
     return json_value if isinstance(json_value, str) else json.dumps(json_value)
 
 
-def _parse_cell(name: str, cell: str) -> Any:
+def _parse_cell(name: str, cell: str) -> Json:
     if name == "label":
         return cell
     if not cell:
         return None
     try:
-        return json.loads(cell)
+        value: Json = json.loads(cell)
+        return value
     except ValueError:  # shape and checksum of a large observation
         return cell

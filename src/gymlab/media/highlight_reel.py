@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,6 +20,7 @@ from gymlab.media.video_file import FilmWriter, read_frames
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.runs.metrics_reader import CurveReader
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import StatusRecord
 from gymlab.runs.status import read_status
 from gymlab.runs.videos import Clip, of_kind, table_path
 
@@ -82,9 +83,7 @@ def make_reel(paths: RunPaths, target: Path, style: ReelStyle | None = None) -> 
     return len(clips)
 
 
-def _scenes(
-    paths: RunPaths, reel: Reel, clips: list[Clip], name: str, status: Mapping[str, Any]
-) -> Iterator[np.ndarray]:
+def _scenes(paths: RunPaths, reel: Reel, clips: list[Clip], name: str, status: StatusRecord) -> Iterator[np.ndarray]:
     yield from reel.title([name, format_result(status), paths.run_id])
     seconds = max(reel.style.clip_seconds, reel.style.versus_seconds)
     for clip in clips:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from gymlab.core.types import Space
 
 Colour = tuple[int, int, int]
 
@@ -46,7 +48,7 @@ class Caption(NamedTuple):
 
 
 def bars_of(
-    space: Any, action: np.ndarray, probabilities: Sequence[float], labels: Sequence[str], label: str
+    space: Space, action: np.ndarray, probabilities: Sequence[float], labels: Sequence[str], label: str
 ) -> list[Bar]:
     """The bars of a decision, whatever the action space."""
     if probabilities:

@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed, generator
-from gymlab.envs.gymnasium_types import Env
+from gymlab.core.types import Tree
+from gymlab.envs.gymnasium_types import Env, EnvValue
 from gymlab.envs.make import import_all, make_env
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrapper_stacks import evaluation_settings
 from gymlab.media.action_keys import ActionKeys, arrow_of, keys_for
-from gymlab.media.camera import DEFAULT_FPS, Camera, enlarged, make_filmed
+from gymlab.media.camera import DEFAULT_FPS, Camera, enlarged, make_filmed, rendered_text
 from gymlab.media.episode_trace import TraceDecision, action_label
 from gymlab.media.overlay import Caption, Overlay, bars_of
 from gymlab.media.policy_player import EpisodeOptions, PolicyPlayer, action_labels
@@ -62,6 +64,10 @@ class PlayResult:
     ended: str
 
 
+# Shows a decision before it is made; None: not known yet.
+Decide: TypeAlias = "Callable[[EnvValue | None], TraceDecision]"
+
+
 class PlaySession:
     """Shows an env on a screen at a pace, reads keys, and optionally records a film."""
 
@@ -86,19 +92,20 @@ class PlaySession:
             self._film = self._leaving.enter_context(FilmWriter(self._record, self.env_fps, {"title": self.title}))
         return self
 
-    def __exit__(self, *raised: Any) -> None:
-        if raised[0] is not None and issubclass(raised[0], Quit):
-            raised = (None, None, None)
-        if self._film is not None and not self._film.frames:
-            self._film.add(self.picture())
-        self._leaving.__exit__(*raised)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and issubclass(kind, Quit):
+            kind, error, trace = None, None, None
+        if self._film is not None and not self._film.frames and isinstance(self.env, Camera):
+            self._film.add(self.env.picture())
+        self._leaving.__exit__(kind, error, trace)
 
-    def picture(self) -> Any:
+    def picture(self) -> np.ndarray | str:
         """A picture of the env, or its text rendering."""
         if isinstance(self.env, Camera):
             return self.env.picture()
-        drawn: Any = self.env.render() if self.env.render_mode == "ansi" else ""
-        return drawn if isinstance(drawn, str) else "\n".join(map(str, drawn))
+        return rendered_text(self.env) if self.env.render_mode == "ansi" else ""
 
     def show(self, decision: TraceDecision, *, wait: bool = True) -> list[str]:
         """Show a decision before it is carried out; the keys pressed until its time has come."""
@@ -107,7 +114,7 @@ class PlaySession:
         where = f"step {decision.step} · return {decision.return_so_far:.5g}{value} · {decision.label}"
         keys = " · ".join(filter(None, [self.help, "p pause", "n next step", "q quit"]))
         self.screen.show(picture, [f"{self.title} · {where}", keys], now=self._paused)
-        if self._film is not None:
+        if self._film is not None and isinstance(picture, np.ndarray):
             self._film.add(self._captioned(picture, decision))
         return self._pass_time() if wait else []
 
@@ -142,7 +149,7 @@ class PlaySession:
             self._due = time.monotonic()
         return keys
 
-    def wait_for_key(self, bindings: dict[str, Any]) -> str:
+    def wait_for_key(self, bindings: dict[str, EnvValue]) -> str:
         """The first key that has a binding."""
         while True:
             for key in self._read_keys(0.2):
@@ -211,7 +218,7 @@ def play_at_random(session: PlaySession, recipe: Recipe, seed: int, episodes: in
     labels = action_labels(space, recipe.env.actions, session.env)
     space.seed(int(generator(seed, "random play").integers(2**31)))
 
-    def choose(decision: Callable[[Any], TraceDecision]) -> Any:
+    def choose(decision: Decide) -> EnvValue:
         action = space.sample()
         session.show(decision(action))
         return action
@@ -227,7 +234,7 @@ class _KeyboardPolicy:
         self._keys = keys
         self._held = keys.idle
 
-    def __call__(self, decide: Callable[[Any], TraceDecision]) -> Any:
+    def __call__(self, decide: Decide) -> EnvValue:
         keys = self._keys
         decision = decide(self._held)
         if decision.step == 0:  # the key held at the end of the last episode does not act in the next
@@ -248,7 +255,7 @@ class _KeyboardPolicy:
 def _play(
     session: PlaySession,
     labels: tuple[str, ...],
-    choose: Callable[[Callable[[Any], TraceDecision]], Any],
+    choose: Callable[[Decide], EnvValue],
     seed: int,
     episodes: int,
 ) -> Iterator[PlayResult]:
@@ -261,7 +268,9 @@ def _play(
         ended = ""
         while not ended:
 
-            def decision(action: Any, obs: Any = obs, step: int = step, total: float = total) -> TraceDecision:
+            def decision(
+                action: EnvValue | None, obs: Tree = obs, step: int = step, total: float = total
+            ) -> TraceDecision:
                 array = np.asarray(0 if action is None else action)
                 label = (
                     "press a key"

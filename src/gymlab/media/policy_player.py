@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from gymnasium import spaces as gym_spaces
 from gymlab.algorithms.base import ActorCriticAlgorithm
 from gymlab.core.arrays import reset_carry
 from gymlab.core.jax_keys import run_key, stream_key
-from gymlab.core.types import Array, Decision, Masked, Rollout, Spaces, Tree, VecStep
+from gymlab.core.types import Array, Decision, Json, Masked, Rollout, Space, Spaces, Tree, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.make import import_all, make_env, split_wrappers
@@ -66,7 +66,7 @@ class EpisodeOptions(NamedTuple):
     max_steps: int = 10**9
     labels: Sequence[str] = ()  # of discrete actions
     stride: int = 1  # a film of it has one frame per so many steps
-    forced: Mapping[int, Any] = {}  # actions by step, in the policy's format, that replace its own
+    forced: Mapping[int, Json] = {}  # actions by step, in the policy's format, that replace its own
 
 
 class ReturnSettings(NamedTuple):
@@ -163,11 +163,11 @@ def _engine(recipe: Recipe, env: Env, seed: int) -> GymnasiumEngine:
     return GymnasiumEngine(evaluation_settings(recipe.env), 1, seed, evaluation=True, factory=lambda _: env)
 
 
-def action_labels(space: Any, named: Sequence[str] | None, env: Env) -> tuple[str, ...]:
+def action_labels(space: Space, named: Sequence[str] | None, env: Env) -> tuple[str, ...]:
     """Names of the discrete actions: the recipe's, the game's own, or numbers. Of others: the recipe's, if any."""
     if not isinstance(space, gym_spaces.Discrete):
         return tuple(named or ())
-    meanings: Any = getattr(env.unwrapped, "get_action_meanings", lambda: ())
+    meanings: Callable[[], Sequence[object]] = getattr(env.unwrapped, "get_action_meanings", lambda: ())
     names = tuple(named or ()) or tuple(str(name).lower() for name in meanings())
     return names if len(names) == space.n else tuple(str(int(space.start) + i) for i in range(int(space.n)))
 
@@ -261,7 +261,7 @@ class Actor:
 
 
 def _play(
-    engine: Any,
+    engine: GymnasiumEngine | _StartAt,
     actor: Actor,
     policy: Tree,
     settings: ReturnSettings,
@@ -309,7 +309,7 @@ def _play(
     )
 
 
-def _forced(decision: Decision, action: Any, outlook: dict[str, Tree]) -> Decision:
+def _forced(decision: Decision, action: Json, outlook: dict[str, Tree]) -> Decision:
     """The decision with another action; its probability is known only for discrete actions."""
     forced = np.broadcast_to(np.asarray(action, decision.action.dtype), decision.action.shape)
     log_prob = np.full_like(decision.log_prob, math.nan)
@@ -332,7 +332,7 @@ def _same(one: Tree, two: Tree) -> bool:
 
 
 def _decision_stats(decision: Decision, outlook: dict[str, Tree], obs: Tree, raw: Tree | None) -> DecisionStats:
-    distribution: dict[str, Any] = {
+    distribution: dict[str, Json] = {
         name: to_json(_first(outlook[name])) for name in ("mean", "std", "choices") if name in outlook
     }
     return DecisionStats(

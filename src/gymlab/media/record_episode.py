@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError, UserError
@@ -20,6 +22,7 @@ from gymlab.recipes.schema import Recipe
 from gymlab.runs import files, tensors
 from gymlab.runs.checkpoints import Loaded, load_checkpoint
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import VideoRecord
 from gymlab.runs.videos import (
     Clip,
     clip_path,
@@ -66,23 +69,27 @@ def record_clip(
     table = table_path(paths, steps)
     for folder in (paths.videos, paths.rollouts):
         paths.inside(folder).mkdir(exist_ok=True)
-    known = {
+    known: VideoRecord = {
         "format": FORMAT,
         "run_id": paths.run_id,
         "recipe": player.recipe.name,
         "checkpoint": str(steps),
         "kinds": list(options.kinds),
-        **{name: getattr(options.clock, name) for name in ("env_steps", "vec_steps", "updates")},
+        "env_steps": options.clock.env_steps,
+        "vec_steps": options.clock.vec_steps,
+        "updates": options.clock.updates,
         "seed": options.seed,
         "episode_seed": episode_seed(options.seed, 0, 0, evaluation=True),
         "policy": "greedy" if options.greedy else "sampled",
     }
     title = f"{format_count(steps, brief=True)} env_steps"
-    about: dict[str, Any] = {}
+    about = VideoRecord()
 
-    def finished(episode: EpisodeTrace, facts: dict[str, Any]) -> None:
+    def finished(episode: EpisodeTrace, facts: VideoRecord) -> None:
         files.write_text(table, to_csv(episode.rows))
-        about.update(known, **facts, table=f"{paths.rollouts.name}/{table.name}", labels=list(player.labels))
+        about.update(known)
+        about.update(facts)
+        about.update({"table": f"{paths.rollouts.name}/{table.name}", "labels": list(player.labels)})
         about.update({"return": episode.total, "length": len(episode.rows), "ended": episode.ended})
         files.write_json(path.with_suffix(".json"), about)
 
@@ -172,7 +179,7 @@ class Captions:
     """Texts of a film: below the pictures, and in the file's metadata."""
 
     title: str
-    about: dict[str, Any]
+    about: Mapping[str, object]
     style: VideoOverlayStyle | None = None
 
 
@@ -182,7 +189,7 @@ def film_episode(
     policy: Policy,
     options: RecordOptions,
     captions: Captions,
-    finished: Any = lambda *_: None,
+    finished: Callable[[EpisodeTrace, VideoRecord], None] = lambda *_: None,
 ) -> EpisodeTrace:
     """Film one episode. `finished(episode, facts of the film)` is called before the film gets its name."""
     camera = player.env
@@ -201,7 +208,13 @@ def film_episode(
         last = frames.end(episode)
         for _ in range(max(1, round(END_SECONDS * fps))):
             film.add(last)
-        facts = {"fps": fps, "frames": film.frames, "stride": stride, "size": list(film.size), "picture": frames.place}
+        facts: VideoRecord = {
+            "fps": fps,
+            "frames": film.frames,
+            "stride": stride,
+            "size": list(film.size),
+            "picture": frames.place,
+        }
         finished(episode, facts)
     return episode
 
@@ -218,7 +231,7 @@ class FilmFrames:
         self._value = float("nan")
         self.place: list[int] = []  # of the env's picture in the film: left, top, width, height
 
-    def draw(self, decision: TraceDecision) -> Any:
+    def draw(self, decision: TraceDecision) -> np.ndarray:
         """The frame of the env's current state and the decision made in it."""
         player = self._player
         self._bars = bars_of(
@@ -227,13 +240,13 @@ class FilmFrames:
         self._value = decision.value
         return self._captioned(self._camera.picture(), decision.step, decision.return_so_far)
 
-    def end(self, episode: EpisodeTrace) -> Any:
+    def end(self, episode: EpisodeTrace) -> np.ndarray:
         """The last frame, with the whole return."""
-        cut = episode.ended == "cut" or self._camera.last is None
-        picture = self._camera.picture() if cut else self._camera.last
+        last = None if episode.ended == "cut" else self._camera.last
+        picture = self._camera.picture() if last is None else last
         return self._captioned(picture, len(episode.rows), episode.total)
 
-    def _captioned(self, picture: Any, step: int, total: float) -> Any:
+    def _captioned(self, picture: np.ndarray, step: int, total: float) -> np.ndarray:
         picture = enlarged(picture)
         height, width = picture.shape[:2]
         if self._overlay is None:

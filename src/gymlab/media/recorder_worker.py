@@ -15,15 +15,33 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypedDict, Unpack, cast
 
 from gymlab.process.parent_watch import ignore_signals
 
 if TYPE_CHECKING:
+    from gymlab.features.video import RecorderReply
     from gymlab.runs.paths import RunPaths
     from gymlab.runs.videos import PendingClip
 
-Requests = queue.SimpleQueue["dict[str, Any] | None"]  # None: no more
+
+class RecorderOpening(TypedDict):
+    """The first line: the run's folder and `ClipOptions`."""
+
+    run: str
+    seed: int
+    sampled: bool
+    max_steps: int
+    fps: int
+
+
+class RecorderRequest(TypedDict):
+    """A line for each policy: the path of its file."""
+
+    policy: str
+
+
+Requests = queue.SimpleQueue[RecorderRequest | None]  # None: no more
 
 
 def main() -> None:
@@ -36,8 +54,7 @@ def main() -> None:
     os.dup2(2, 1)  # envs may print: keep that out of the replies
     requests: Requests = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, left), daemon=True).start()
-    opening = requests.get()
-    assert opening is not None
+    opening = cast("RecorderOpening", requests.get())  # None never comes first: the process then exits
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
     _serve(opening, requests, replies)
@@ -56,12 +73,12 @@ def _listen(requests: Requests, left: threading.Event) -> None:
     requests.put(None)
 
 
-def _serve(opening: dict[str, Any], requests: Requests, replies: IO[str]) -> None:
+def _serve(opening: RecorderOpening, requests: Requests, replies: IO[str]) -> None:
     from gymlab.runs.locks import RunLocked
     from gymlab.runs.paths import RunPaths
     from gymlab.runs.videos import read_pending, recorder_lock, scan_pending, sweep
 
-    def reply(**fields: Any) -> None:
+    def reply(**fields: Unpack[RecorderReply]) -> None:
         with contextlib.suppress(OSError):  # the parent may have left
             replies.write(json.dumps(fields) + "\n")
             replies.flush()
@@ -107,7 +124,7 @@ def _error_message(error: Exception) -> str:
 class _RunRecorder:
     """Films policies of one run; if the env cannot be filmed, it writes their traces only."""
 
-    def __init__(self, paths: RunPaths, opening: dict[str, Any]) -> None:
+    def __init__(self, paths: RunPaths, opening: RecorderOpening) -> None:
         from gymlab.core.errors import UserError
         from gymlab.media.camera import why_no_film
         from gymlab.media.policy_player import open_player

@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
 from gymlab.core.errors import GymlabError, UserError
 from gymlab.core.format import format_count
+from gymlab.core.types import Json, JsonObject
 from gymlab.envs.make import make_env
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.wrapper_stacks import evaluation_settings
@@ -26,14 +27,75 @@ from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.files import strict_json
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import StatusRecord
 from gymlab.runs.status import read_status
 from gymlab.runs.videos import Clip, of_kind, table_path
 
 LIVE = ("CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 MOST_EPISODES = 4
-_COLUMNS = ("action", "label", "probability", "reward", "return_so_far", "return_to_go", "value", "advantage", "gae")
+Column = Literal[
+    "action",
+    "label",
+    "probability",
+    "reward",
+    "return_so_far",
+    "return_to_go",
+    "value",
+    "advantage",
+    "gae",
+    "probabilities",
+]
+_COLUMNS: tuple[Column, ...] = (
+    "action",
+    "label",
+    "probability",
+    "reward",
+    "return_so_far",
+    "return_to_go",
+    "value",
+    "advantage",
+    "gae",
+    "probabilities",
+)
 _ACTIVATIONS = ("tanh", "relu", "gelu", "silu", "elu", "leaky_relu")
 _EPS = 1e-8  # as in the normaliser
+
+
+class RecordedEpisode(TypedDict):
+    """A film and its step table, for the page."""
+
+    fps: float
+    stride: int
+    frames: int
+    size: list[int]
+    picture: list[int]
+    labels: list[str]
+    length: int
+    ended: str
+    title: str
+    film: str  # base64
+    rows: dict[Column, list[Json]]
+
+
+class LayerNumbers(TypedDict):
+    """A linear layer."""
+
+    weight: Json
+    bias: Json
+
+
+class LivePolicy(TypedDict, total=False):
+    """What the page's own forward pass needs."""
+
+    env: str
+    activation: str
+    actor: list[LayerNumbers]
+    critic: list[LayerNumbers]
+    normaliser: dict[str, Json] | None
+    discrete: bool
+    labels: list[str]
+    low: list[float]
+    high: list[float]
 
 
 def export_html(paths: RunPaths, which: str, target: Path) -> list[str]:
@@ -41,7 +103,7 @@ def export_html(paths: RunPaths, which: str, target: Path) -> list[str]:
     recipe = read_run_recipe(paths.recipe)
     loaded = load_checkpoint(paths, which, with_state=False)
     contents = []
-    episodes = []
+    episodes: list[RecordedEpisode] = []
     try:
         found = [clip for clip in record_missing(paths, recipe, [which]) if table_path(paths, clip.env_steps).is_file()]
         episodes = [recorded_episode(paths, clip) for clip in select_clips(found, loaded.info["clock"]["env_steps"])]
@@ -57,7 +119,7 @@ def export_html(paths: RunPaths, which: str, target: Path) -> list[str]:
             f"there is nothing to show of {paths.run_id}: {contents[0]}, and {recipe.env.id} has no live page"
         )
     manifest = read_manifest(paths)
-    run: dict[str, Any] = {"id": paths.run_id, "recipe": recipe.name, "seed": manifest.get("seed")}
+    run: dict[str, Json] = {"id": paths.run_id, "recipe": recipe.name, "seed": manifest.get("seed")}
     text = page_html({**run, "result": format_result(read_status(paths))}, episodes, live)
     write_export(target, text)
     return contents
@@ -72,7 +134,7 @@ def select_clips(found: list[Clip], main_steps: int) -> list[Clip]:
     return [*main, *first, *middle][:MOST_EPISODES]
 
 
-def page_html(run: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]], live: Mapping[str, Any] | None) -> str:
+def page_html(run: JsonObject, episodes: Sequence[RecordedEpisode], live: LivePolicy | None) -> str:
     """The text of the page."""
     from gymlab.core import __version__
 
@@ -85,21 +147,27 @@ def page_html(run: Mapping[str, Any], episodes: Sequence[Mapping[str, Any]], liv
     return text.replace("/*DATA*/", data.replace("<", "\\u003c"), 1)
 
 
-def recorded_episode(paths: RunPaths, clip: Clip) -> dict[str, Any]:
+def recorded_episode(paths: RunPaths, clip: Clip) -> RecordedEpisode:
     """A film and its table for the page."""
     about = clip.about
     rows = read_csv(table_path(paths, clip.env_steps))
-    facts = {name: about[name] for name in ("fps", "stride", "frames", "size", "picture", "labels", "length", "ended")}
     steps = format_count(clip.env_steps, brief=True)
     return {
-        **facts,
+        "fps": about["fps"],
+        "stride": about["stride"],
+        "frames": about["frames"],
+        "size": about["size"],
+        "picture": about["picture"],
+        "labels": about["labels"],
+        "length": about["length"],
+        "ended": about["ended"],
         "title": f"{', '.join(clip.kinds)}: {steps} env_steps, return {about['return']:.4g}",
         "film": base64.b64encode(clip.path.read_bytes()).decode(),
-        "rows": {name: [row[name] for row in rows] for name in (*_COLUMNS, "probabilities")},
+        "rows": {name: [row[name] for row in rows] for name in _COLUMNS},
     }
 
 
-def live_policy(recipe: Recipe, policy: Mapping[str, np.ndarray], labels: Sequence[str]) -> dict[str, Any] | None:
+def live_policy(recipe: Recipe, policy: Mapping[str, np.ndarray], labels: Sequence[str]) -> LivePolicy | None:
     """Weights and settings for the page's own forward pass; None if it does not support the env or the network."""
     resolved = resolve_id(recipe.env.id)
     env = evaluation_settings(recipe.env)
@@ -108,23 +176,24 @@ def live_policy(recipe: Recipe, policy: Mapping[str, np.ndarray], labels: Sequen
     if resolved.id not in LIVE or not bare or not known or not any("policy_head" in name for name in policy):
         return None
     made = make_env(env)
-    space: Any = made.action_space
+    space = made.action_space
     made.close()
     shared = not any(name.startswith("weights/value_trunk") for name in policy)
-    box = isinstance(space, gym_spaces.Box)
-    return {
+    known_page: LivePolicy = {
         "env": resolved.id,
         "activation": recipe.policy.activation,
         "actor": [*_layers(policy, "policy_trunk"), _linear(policy, "policy_head")],
         "critic": [*_layers(policy, "policy_trunk" if shared else "value_trunk"), _linear(policy, "value_head")],
         "normaliser": _normaliser(recipe, policy),
-        "discrete": not box,
+        "discrete": not isinstance(space, gym_spaces.Box),
         "labels": list(labels),
-        **({"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()} if box else {}),
     }
+    if isinstance(space, gym_spaces.Box):
+        known_page |= {"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()}
+    return known_page
 
 
-def _layers(policy: Mapping[str, np.ndarray], trunk: str) -> list[dict[str, Any]]:
+def _layers(policy: Mapping[str, np.ndarray], trunk: str) -> list[LayerNumbers]:
     found = []
     place = 0
     while f"weights/{trunk}.layers.{place}.weight" in policy:
@@ -133,19 +202,19 @@ def _layers(policy: Mapping[str, np.ndarray], trunk: str) -> list[dict[str, Any]
     return found
 
 
-def _linear(policy: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:
+def _linear(policy: Mapping[str, np.ndarray], name: str) -> LayerNumbers:
     weight, bias = (policy[f"weights/{name}.{part}"] for part in ("weight", "bias"))
     return {"weight": _float32_digits(weight), "bias": _float32_digits(bias)}
 
 
-def _float32_digits(array: np.ndarray) -> Any:
+def _float32_digits(array: np.ndarray) -> Json:
     """Nested lists with the digits that a float32 needs, which halves the page."""
     if array.ndim > 1:
         return [_float32_digits(row) for row in array]
     return shortest_numbers(array.astype(np.float32))
 
 
-def _normaliser(recipe: Recipe, policy: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
+def _normaliser(recipe: Recipe, policy: Mapping[str, np.ndarray]) -> dict[str, Json] | None:
     if not recipe.normalize.obs:
         return None
     mean = policy["normaliser/obs/mean"]
@@ -153,7 +222,7 @@ def _normaliser(recipe: Recipe, policy: Mapping[str, np.ndarray]) -> dict[str, A
     return {"mean": mean.tolist(), "scale": np.sqrt(var + _EPS).tolist(), "clip": recipe.normalize.clip}
 
 
-def format_result(status: Mapping[str, Any]) -> str:
+def format_result(status: StatusRecord) -> str:
     """The run's result on one line."""
     summary = status.get("summary")
     score = summary.get("score") if isinstance(summary, dict) else None

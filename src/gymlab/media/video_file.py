@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ import numpy as np
 from gymlab.core.errors import UserError
 from gymlab.media.camera import INSTALL_HINT
 from gymlab.runs import files, platform
+from gymlab.runs.records import VideoRecord
 
 _KEY_SECONDS = 0.5  # between key frames
 
@@ -27,7 +28,13 @@ class FilmWriter:
     """
 
     def __init__(
-        self, path: Path, fps: float, about: Mapping[str, Any] | None = None, *, crf: int = 20, preset: str = "veryfast"
+        self,
+        path: Path,
+        fps: float,
+        about: Mapping[str, object] | None = None,
+        *,
+        crf: int = 20,
+        preset: str = "veryfast",
     ) -> None:
         try:
             import av
@@ -101,16 +108,16 @@ def _fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
     return np.pad(picture, ((0, down), (0, right), (0, 0)), mode="edge") if down or right else picture
 
 
-def read_about(path: Path) -> dict[str, Any]:
+def read_about(path: Path) -> VideoRecord:
     """The metadata of a film."""
     import av
 
     with av.open(str(path)) as container:
-        about: dict[str, Any] = json.loads(container.metadata.get("comment", "{}"))
+        about: VideoRecord = json.loads(container.metadata.get("comment", "{}"))
         return about
 
 
-def read_frames(path: Path) -> Any:
+def read_frames(path: Path) -> Iterator[np.ndarray]:
     """The pictures of a film, one after the other."""
     import av
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from gymlab.core.types import Json, JsonObject, Space
 from gymlab.metrics.catalogue import declared, split_task
 from gymlab.metrics.metric import POSITIVE, SHARE, UNBOUNDED, Limits, Metric
 
@@ -22,11 +23,11 @@ _OBSERVED = 0.01  # of the width: envs that declare round bounds and overstep th
 class Context(NamedTuple):
     """What bounds are inferred from. Fields that are None or missing leave bounds infinite."""
 
-    action: Any = None  # gymnasium space
-    observation: Any = None  # gymnasium space, as the policy sees it
+    action: Space | None = None
+    observation: Space | None = None  # as the policy sees it
     return_range: Limits | None = None
     max_episode_steps: int | None = None
-    settings: Mapping[str, Any] = MappingProxyType({})  # flat keys such as `n_envs` and `ppo.epochs`, as written
+    settings: JsonObject = MappingProxyType({})  # flat keys such as `n_envs` and `ppo.epochs`, as written
     earlier: Mapping[str, Limits] = MappingProxyType({})  # by metric, of the run's sessions before this one
 
 
@@ -196,7 +197,7 @@ REWARDS = {
 }
 
 
-def return_range(env_id: str, max_episode_steps: int, kwargs: Mapping[str, Any] | None = None) -> Limits | None:
+def return_range(env_id: str, max_episode_steps: int, kwargs: Mapping[str, object] | None = None) -> Limits | None:
     """The lowest and the highest possible return of an episode; None if unknown, or if kwargs change the env."""
     rewards = REWARDS.get(env_id)
     if rewards is None or kwargs:
@@ -207,7 +208,7 @@ def return_range(env_id: str, max_episode_steps: int, kwargs: Mapping[str, Any] 
     return low, high
 
 
-def _choices(space: Any) -> np.ndarray | None:
+def _choices(space: Space | None) -> np.ndarray | None:
     """How many choices each component of a discrete space has; None for continuous ones."""
     if space is None:
         return None
@@ -222,7 +223,7 @@ def _choices(space: Any) -> np.ndarray | None:
     return None
 
 
-def _space_limits(space: Any, tail: str) -> Limits:
+def _space_limits(space: Space | None, tail: str) -> Limits:
     """The lowest and highest value in a space, of one component where `tail` names one (`3`, `key.0`)."""
     if space is None:
         return UNBOUNDED
@@ -270,7 +271,7 @@ def _schedule(context: Context, leaf: str) -> Limits | None:
     return min(values), max(values)
 
 
-def _setting(context: Context, leaf: str) -> Any:
+def _setting(context: Context, leaf: str) -> Json:
     """A setting of the algorithm's block, whatever the algorithm is called."""
     found = [value for key, value in context.settings.items() if key.rpartition(".")[2] == leaf]
     return found[0] if len(found) == 1 else None

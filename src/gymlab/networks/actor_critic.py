@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from gymnasium import spaces as gym_spaces
 
 from gymlab.core.arrays import where_rows
-from gymlab.core.types import Array, Decision, Masked, Spaces, Tree
+from gymlab.core.types import Array, Decision, Masked, Space, Spaces, Tree
 from gymlab.networks import gsde
 from gymlab.networks.distributions import Distribution, Gaussian, action_distribution, output_count
-from gymlab.networks.encoders import FlattenEncoder, MakeEncoder
+from gymlab.networks.encoders import Encoder, FlattenEncoder, MakeEncoder
 from gymlab.networks.init import WeightSpec, orthogonal, orthogonal_layers
 from gymlab.networks.settings import PolicySettings
 
@@ -54,12 +54,12 @@ def _linears(specs: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
 class Trunk(eqx.Module):
     """An encoder and hidden layers."""
 
-    encoder: Any
+    encoder: Encoder
     layers: tuple[Linear, ...]
     size: int = eqx.field(static=True)
     activation: str = eqx.field(static=True)
 
-    def __init__(self, encoder: Any, layers: list[Linear], activation: str) -> None:
+    def __init__(self, encoder: Encoder, layers: list[Linear], activation: str) -> None:
         self.encoder = encoder
         self.layers = tuple(layers)
         self.activation = activation
@@ -186,7 +186,7 @@ class ActorCritic(eqx.Module):
         return action_distribution(self.spaces.action, self.policy_head(latent), log_std, mask)
 
 
-def _initial_log_std(space: Any, settings: PolicySettings, latent: int) -> Array | None:
+def _initial_log_std(space: Space, settings: PolicySettings, latent: int) -> Array | None:
     if not isinstance(space, gym_spaces.Box):
         return None
     shape = (latent, output_count(space)) if settings.exploration == "gsde" else (output_count(space),)

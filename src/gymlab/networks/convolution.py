@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,7 +16,7 @@ from gymlab.networks.init import orthogonal
 
 def on_cpu() -> bool:
     """Whether maths runs on the CPU: decided while tracing, once the device has been chosen."""
-    device: Any = getattr(jax.config, "jax_default_device", None)
+    device: jax.Device | None = getattr(jax.config, "jax_default_device", None)
     return (getattr(device, "platform", None) or jax.default_backend()) == "cpu"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from gymlab.core.arrays import namespace
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array
+from gymlab.core.types import Array, Space
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _FORBIDDEN = -1e9  # finite, so that a fully masked row gives no NaN
@@ -131,7 +131,7 @@ class Gaussian(NamedTuple):
         return jnp.sum(0.5 * (scale + gap**2 - 1) + other.log_std - self.log_std, -1)
 
 
-def output_count(space: Any) -> int:
+def output_count(space: Space) -> int:
     """How many numbers the policy network must give for this action space."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
@@ -144,7 +144,7 @@ def output_count(space: Any) -> int:
     )
 
 
-def action_distribution(space: Any, outputs: Array, log_std: Array | None, mask: Array | None) -> Distribution:
+def action_distribution(space: Space, outputs: Array, log_std: Array | None, mask: Array | None) -> Distribution:
     """The distribution of actions; `outputs` is (..., output_count)."""
     if isinstance(space, spaces.Discrete):
         return Categorical.of(outputs, mask)
@@ -157,7 +157,7 @@ def action_distribution(space: Any, outputs: Array, log_std: Array | None, mask:
     return Gaussian(outputs, log_std)
 
 
-def to_env_action(space: Any, action: Array) -> Array:
+def to_env_action(space: Space, action: Array) -> Array:
     """The policy's action as the env takes it: choices moved to the space's start, numbers clipped and shaped.
 
     The policy's own action is what is stored and scored; this one is only sent.
@@ -171,4 +171,4 @@ def to_env_action(space: Any, action: Array) -> Array:
     if isinstance(space, spaces.MultiDiscrete):
         shaped = action.reshape(*action.shape[:-1], *space.shape)
         return shaped + space.start if space.start.any() else shaped
-    return action.reshape(*action.shape[:-1], *space.shape)
+    return action.reshape(*action.shape[:-1], *(space.shape or ()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -18,12 +18,12 @@ from gymnasium import spaces
 from jax import lax
 
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Space, Tree
 from gymlab.networks.convolution import Conv, max_pool, on_cpu, out_size
 from gymlab.networks.init import orthogonal
 
 
-def feature_count(space: Any) -> int:
+def feature_count(space: Space) -> int:
     """How many numbers `encode` gives for one observation."""
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
@@ -43,7 +43,7 @@ def feature_count(space: Any) -> int:
     )
 
 
-def encode(space: Any, obs: Tree) -> Array:
+def encode(space: Space, obs: Tree) -> Array:
     """(..., feature_count): numbers as they are, bytes scaled to [0, 1], choices as one-hot vectors."""
     if isinstance(space, spaces.Dict):
         return jnp.concatenate([encode(part, obs[name]) for name, part in space.spaces.items()], -1)
@@ -57,26 +57,39 @@ def encode(space: Any, obs: Tree) -> Array:
         flat = _flatten(obs, len(space.shape))
         hot = [jax.nn.one_hot(flat[..., i] - int(starts[i]), int(size)) for i, size in enumerate(sizes)]
         return jnp.concatenate(hot, -1)
-    flat = _flatten(obs, len(space.shape))
+    flat = _flatten(obs, len(space.shape or ()))
     return flat.astype(jnp.float32) / 255.0 if space.dtype == np.uint8 else flat.astype(jnp.float32)
 
 
+class Encoder(Protocol):
+    """An `equinox.Module` made by `Encoder(key, space)`. A user's own needs nothing else."""
+
+    @property
+    def size(self) -> int:
+        """How many features it gives."""
+        ...
+
+    def __call__(self, obs: Tree) -> Array:
+        """The features of observations with any leading axes, (..., size)."""
+        ...
+
+
+MakeEncoder = Callable[[Array, Space], Encoder]  # (key, observation space)
+
+
 class FlattenEncoder(eqx.Module):
-    """The default encoder. One of a user's own has the same shape: `Encoder(key, space)`, `size`, and a call."""
+    """The default encoder: numbers as they are, bytes scaled, choices one-hot."""
 
     size: int = eqx.field(static=True)
-    space: Any = eqx.field(static=True)
+    space: Space = eqx.field(static=True)
 
-    def __init__(self, key: Array, space: Any) -> None:
+    def __init__(self, key: Array, space: Space) -> None:
         del key
         self.size = feature_count(space)
         self.space = space
 
     def __call__(self, obs: Tree) -> Array:
         return encode(self.space, obs)
-
-
-MakeEncoder = Callable[[Array, Any], Any]  # (key, observation space) -> a module with `size`
 
 
 def _flatten(array: Array, event_axes: int) -> Array:
@@ -99,7 +112,7 @@ class ImageShape(NamedTuple):
     channels_first: bool = False  # as it arrives
 
 
-def image_shape(space: Any) -> ImageShape | None:
+def image_shape(space: Space) -> ImageShape | None:
     """The shape of a space of pictures; None where it is something else."""
     if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
         return None
@@ -182,7 +195,7 @@ class NatureCNN(_Pictures):
     convs: tuple[Conv, ...]
     dense: _Dense
 
-    def __init__(self, key: Array, space: Any) -> None:
+    def __init__(self, key: Array, space: Space) -> None:
         shape, self.bytes_in = _needed(space, _LARGE, "nature_cnn")
         keys = jax.random.split(key, 4)
         plan = ((shape.channels, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1))
@@ -204,7 +217,7 @@ class SmallCNN(_Pictures):
     conv: Conv
     dense: _Dense
 
-    def __init__(self, key: Array, space: Any) -> None:
+    def __init__(self, key: Array, space: Space) -> None:
         shape, self.bytes_in = _needed(space, _SMALLEST, "small_cnn")
         k_conv, k_dense = jax.random.split(key)
         self.conv = Conv(k_conv, (shape.channels, 16), 3)
@@ -222,7 +235,7 @@ class ImpalaCNN(_Pictures):
     stages: tuple[tuple[Conv, ...], ...]  # of each stage: the convolution before pooling, then two for each block
     dense: _Dense
 
-    def __init__(self, key: Array, space: Any) -> None:
+    def __init__(self, key: Array, space: Space) -> None:
         shape, self.bytes_in = _needed(space, 8, "impala_cnn")
         keys = iter(jax.random.split(key, 16))
         rows = shape.rows
@@ -247,32 +260,35 @@ class ImpalaCNN(_Pictures):
 class CompositeEncoder(eqx.Module):
     """Pictures inside a Dict or Tuple, each through a network of its own, beside the rest as numbers."""
 
-    parts: dict[str, Any]
-    names: tuple[Any, ...] = eqx.field(static=True)  # keys of a Dict, places in a Tuple
+    parts: dict[str, Encoder]
+    names: tuple[str | int, ...] = eqx.field(static=True)  # keys of a Dict, places in a Tuple
     size: int = eqx.field(static=True)
 
-    def __init__(self, key: Array, space: Any, make: MakeEncoder) -> None:
-        self.names = tuple(space.spaces) if isinstance(space, spaces.Dict) else tuple(range(len(space.spaces)))
+    def __init__(self, key: Array, space: Space, make: MakeEncoder) -> None:
+        assert isinstance(space, spaces.Dict | spaces.Tuple), "no other has parts"
+        pairs = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        inner: dict[str | int, Space] = dict(pairs)
+        self.names = tuple(inner)
         keys = jax.random.split(key, len(self.names))
-        self.parts = {str(name): make(k, space.spaces[name]) for k, name in zip(keys, self.names, strict=True)}
+        self.parts = {str(name): make(k, inner[name]) for k, name in zip(keys, self.names, strict=True)}
         self.size = sum(part.size for part in self.parts.values())
 
     def __call__(self, obs: Tree) -> Array:
         return jnp.concatenate([self.parts[str(name)](obs[name]) for name in self.names], -1)
 
     def activations(self, obs: Tree) -> dict[str, Array]:
-        return {
-            f"{name}.{layer}": values
-            for name in self.names
-            if hasattr(self.parts[str(name)], "activations")
-            for layer, values in self.parts[str(name)].activations(obs[name]).items()
-        }
+        found: dict[str, Array] = {}
+        for name in self.names:
+            activations = getattr(self.parts[str(name)], "activations", None)
+            if activations is not None:
+                found |= {f"{name}.{layer}": values for layer, values in activations(obs[name]).items()}
+        return found
 
 
 ENCODERS: dict[str, MakeEncoder] = {"nature_cnn": NatureCNN, "impala_cnn": ImpalaCNN, "small_cnn": SmallCNN}
 
 
-def default_encoder(space: Any) -> str | None:
+def default_encoder(space: Space) -> str | None:
     """The encoder that suits a space by default; None: it is flattened."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
@@ -283,14 +299,14 @@ def default_encoder(space: Any) -> str | None:
     return "nature_cnn" if min(shape.rows, shape.columns) >= _LARGE else "small_cnn"
 
 
-def choose_encoder(space: Any, name: str | None) -> MakeEncoder:
+def choose_encoder(space: Space, name: str | None) -> MakeEncoder:
     """The encoder of this name (None: what suits each part) for a space with pictures, else the flattening one."""
     if default_encoder(space) is None:
         if name is None:
             return FlattenEncoder
         raise UserError(f"policy.encoder: {name} needs pictures (a Box of rows x columns x channels), got {space}")
 
-    def make(key: Array, part: Any) -> Any:
+    def make(key: Array, part: Space) -> Encoder:
         suits = default_encoder(part)
         if suits is None:
             return FlattenEncoder(key, part)
@@ -301,7 +317,7 @@ def choose_encoder(space: Any, name: str | None) -> MakeEncoder:
     return make
 
 
-def _needed(space: Any, smallest: int, name: str) -> tuple[ImageShape, bool]:
+def _needed(space: Space, smallest: int, name: str) -> tuple[ImageShape, bool]:
     shape = image_shape(space)
     if shape is None or min(shape.rows, shape.columns) < smallest:
         raise UserError(f"policy.encoder: {name} needs pictures of {smallest} x {smallest} pixels or more, got {space}")

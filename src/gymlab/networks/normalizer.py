@@ -6,14 +6,15 @@ values; evaluation uses the snapshot's, frozen.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 from jax import lax
 
-from gymlab.core.types import Array, Masked, Rollout, Tree
+from gymlab.core.types import Array, Masked, Rollout, Space, Tree
 
 _EPS = 1e-8
 
@@ -53,7 +54,7 @@ def merge_moments(moments: RunningMoments, batch: Array) -> RunningMoments:
 class Normalizer:
     """Normalises as the recipe's `normalize:` block says, over one observation space."""
 
-    def __init__(self, space: Any, *, obs: bool, reward: bool, clip: float) -> None:
+    def __init__(self, space: Space, *, obs: bool, reward: bool, clip: float) -> None:
         self.space = space
         self.obs = obs
         self.reward = reward
@@ -115,7 +116,7 @@ def _discounted(running: Array, rollout: Rollout, gamma: Array) -> tuple[Array, 
     return lax.scan(step, running, (rollout.train_reward, rollout.fresh))
 
 
-def _by_space(space: Any, on_floats: Any, otherwise: Any, *trees: Tree) -> Tree:
+def _by_space(space: Space, on_floats: Callable[..., Tree], otherwise: tuple[()] | None, *trees: Tree) -> Tree:
     """Apply to each float Box of a space; `otherwise` elsewhere, or (None) the last tree's own value."""
     if isinstance(space, spaces.Dict):
         return {

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from gymlab.core.types import Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 M = TypeVar("M")
 
 
-def encode(message: Any) -> str:
+def encode(message: DataclassInstance) -> str:
     """A dataclass as one line, without the newline."""
     return json.dumps({"message": type(message).__name__, **asdict(message)})
 
 
 def decode(line: str, *types: type[M]) -> M:
     """The inverse of `encode`; ValueError for a message of another type."""
-    values: dict[str, Any] = json.loads(line)
+    values: dict[str, Json] = json.loads(line)
     name = values.pop("message", None)
     for kind in types:
         if kind.__name__ == name:

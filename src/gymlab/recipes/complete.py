@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gymlab.algorithms.settings import OPTIMIZER_NAMES, AlgorithmSettings
 from gymlab.core.clock import Count, parse_number
 from gymlab.core.errors import UserError
+from gymlab.core.types import Json, JsonObject
 from gymlab.envs.settings import EnvSettings
 from gymlab.networks.settings import ENCODER_NAMES
 from gymlab.recipes import auto_steps
@@ -129,7 +130,7 @@ def _with_defaults(
 ) -> Node:
     env_block = variant.value["env"]
     env_id: str = env_block.value["id"].value
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Json] = {}
     if from_defaults:
         try:
             chosen = _defaults_from_spaces(EnvSettings.model_validate(env_block.to_data()))
@@ -164,7 +165,8 @@ def _with_measured_n_steps(validator: VariantValidator, problems: Problems, note
 
 def _choose_n_steps(validator: VariantValidator, how: str) -> auto_steps.StepsChoice:
     assert validator.settings is not None
-    values = validator.node.to_data()
+    assert validator.algorithm is not None
+    values: dict[str, Any] = dict(cast("JsonObject", validator.node.to_data()))
     settings = validator.settings.model_validate(values[validator.algorithm] or {})
     n_envs = _N_ENVS.validate_python(values.get("n_envs", Recipe.model_fields["n_envs"].default))
     env = EnvSettings.model_validate(values["env"])
@@ -219,7 +221,7 @@ class Threshold(NamedTuple):
     source: str  # recipe, override, spec or none
 
 
-def _fill(variant: Node, defaults: dict[str, Any]) -> Node:
+def _fill(variant: Node, defaults: dict[str, Json]) -> Node:
     """The variant with defaults for the keys it lacks."""
     merged = dict(variant.value)
     for key, value in defaults.items():
@@ -241,7 +243,7 @@ def _default_n_steps(settings: type[AlgorithmSettings], variant: Node, env_id: s
     return time_limit(EnvSettings(id=env_id))
 
 
-def _defaults_from_spaces(env: EnvSettings) -> dict[str, Any]:
+def _defaults_from_spaces(env: EnvSettings) -> dict[str, Json]:
     """Defaults for an env without a recipe, from its action space: Box gets normalisation and a larger budget."""
     from gymnasium.spaces import Box
 

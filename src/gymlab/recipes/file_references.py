@@ -6,7 +6,6 @@ A file is searched beside the recipe, then in the current folder.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import UserError, suggestion
@@ -30,7 +29,7 @@ def rebase_reference(text: str, location: Location) -> str:
 
 def rebase_references(variant: Node) -> Node:
     """The variant with every file reference relative to the current folder."""
-    changed: dict[Any, Node] = {}
+    changed: dict[str, Node] = {}
     for key, node in variant.items():
         name = rebase_reference(key, node.location) if isinstance(key, str) else key
         if key == "features":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import suggestion
@@ -214,7 +214,7 @@ def merge_block(parent: Node | None, child: Node, name: str, problems: Problems)
     return Node(merged, child.location)
 
 
-def _merge_algorithm(merged: dict[Any, Node], key: str, node: Node, find_settings: FindSettings) -> None:
+def _merge_algorithm(merged: dict[str, Node], key: str, node: Node, find_settings: FindSettings) -> None:
     inherited = next((name for name in merged if is_algorithm_key(name)), None)
     if inherited is None or inherited == key:
         merged[key] = _algorithm_block(merged.get(key), node)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 import annotated_types
 from pydantic.fields import FieldInfo
@@ -16,13 +16,15 @@ from gymlab.core.errors import GymlabError
 from gymlab.core.explanation import Explanation
 from gymlab.core.schedules import Schedule
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json, JsonObject
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.metrics.catalogue import METRICS
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.schema import BLOCKS, FIELDS, NOT_INHERITED, AlgorithmChoice, Recipe, Share, Steps
-from gymlab.recipes.write import variant_mapping
+from gymlab.recipes.write import RecipeMapping, variant_mapping
 from gymlab.recipes.yaml_source import read_file
 
+Schema = dict[str, Any]  # JSON Schema, or a part of one
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Part: "a name or {name: args}"}
 
 
@@ -47,27 +49,27 @@ def keys() -> Iterator[RecipeKey]:
             yield _key(f"{block}.{name}", info)
 
 
-def flat_settings(recipe: Recipe) -> dict[str, Any]:
+def flat_settings(recipe: Recipe) -> dict[str, Json]:
     """Every value of a recipe by its full key, as plain data."""
     return _flat(variant_mapping(recipe))
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Json]:
     """`flat_settings` of a run's recipe.yaml, without importing its references; {} if it cannot be read."""
     try:
-        return flat_settings_in_file(read_file(path, Problems()).to_data())
+        return flat_settings_in_file(cast("RecipeMapping", read_file(path, Problems()).to_data()))
     except (GymlabError, OSError, KeyError, TypeError, ValueError, AttributeError):
         return {}
 
 
-def flat_settings_in_file(tree: Mapping[str, Any]) -> dict[str, Any]:
+def flat_settings_in_file(tree: RecipeMapping) -> dict[str, Json]:
     """`flat_settings` of a file with one variant, as plain data; KeyError, TypeError or ValueError if it is not one."""
     (variant,) = tree["variants"].values()
     inner = {key: value for key, value in variant.items() if key not in NOT_INHERITED}
     return _flat({"env": tree["env"], **inner})
 
 
-def default_settings(settings: Mapping[str, Any], *, of_algorithm: bool) -> dict[str, Any]:
+def default_settings(settings: JsonObject, *, of_algorithm: bool) -> dict[str, Json]:
     """The default of every key, except `env.id` and what is derived from the env.
 
     An algorithm's own defaults are known only once it is imported, which takes a second.
@@ -137,7 +139,7 @@ def _key(path: str, info: FieldInfo) -> RecipeKey:
     return RecipeKey(path, _kind(info.annotation, info.metadata), _format_default(default), _one_line(info.description))
 
 
-def _format_default(value: Any) -> str:
+def _format_default(value: object) -> str:
     if value in (None, (), {}):
         return "none"
     if isinstance(value, Schedule):
@@ -147,7 +149,7 @@ def _format_default(value: Any) -> str:
     return str(list(value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _kind(annotation: Any, metadata: list[Any]) -> str:
+def _kind(annotation: Any, metadata: list[object]) -> str:
     """A type in words, with its bounds."""
     origin = get_origin(annotation)
     args = get_args(annotation)
@@ -173,7 +175,7 @@ def _kind(annotation: Any, metadata: list[Any]) -> str:
     return "a mapping" if origin is dict else _NAMES.get(annotation, "a value") + _limit(metadata)
 
 
-def _limit(metadata: list[Any]) -> str:
+def _limit(metadata: list[object]) -> str:
     for limit in (inner for item in metadata for inner in getattr(item, "metadata", [item])):
         if isinstance(limit, annotated_types.Ge):
             return f" >= {limit.ge}"
@@ -182,11 +184,13 @@ def _limit(metadata: list[Any]) -> str:
     return ""
 
 
-def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(mapping: JsonObject, prefix: str = "") -> dict[str, Json]:
+    flat: dict[str, Json] = {}
     for key, value in mapping.items():
-        opens = isinstance(value, dict) and (not prefix or prefix + key == "env.kwargs")
-        flat |= _flat(value, f"{prefix}{key}.") if opens else {f"{prefix}{key}": value}
+        if isinstance(value, dict) and (not prefix or prefix + key == "env.kwargs"):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
     return flat
 
 
@@ -252,12 +256,12 @@ _PART_SCHEMA = {
 }
 
 
-def recipe_file_schema() -> dict[str, Any]:
+def recipe_file_schema() -> Schema:
     """The JSON Schema of a recipe file: an env block and named variants."""
     from gymlab.algorithms.registry import ALGORITHMS
 
     recipe = Recipe.model_json_schema()
-    definitions: dict[str, Any] = {**recipe["$defs"], "Part": _PART_SCHEMA}
+    definitions: Schema = {**recipe["$defs"], "Part": _PART_SCHEMA}
     for name in ("AlgorithmChoice", "AlgorithmSettings"):
         definitions.pop(name, None)
     for algorithm in ALGORITHMS.values():
@@ -268,7 +272,7 @@ def recipe_file_schema() -> dict[str, Any]:
         _make_optional(definitions[model.__name__])
     blocks = {name: {"$ref": f"#/$defs/{algorithm.Settings.__name__}"} for name, algorithm in ALGORITHMS.items()}
     definitions["Variant"] = _variant_schema({key: recipe["properties"][key] for key in FIELDS}, blocks)
-    schema: dict[str, Any] = _without_object_defaults(
+    schema: Schema = _without_object_defaults(
         {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "gymlab recipe",
@@ -285,7 +289,7 @@ def recipe_file_schema() -> dict[str, Any]:
     return schema
 
 
-def _variant_schema(fields: dict[str, Any], blocks: dict[str, Any]) -> dict[str, Any]:
+def _variant_schema(fields: Schema, blocks: Schema) -> Schema:
     extends = {"type": "string", "description": "The variant whose settings this one inherits."}
     variant = {
         "type": ["object", "null"],
@@ -296,7 +300,7 @@ def _variant_schema(fields: dict[str, Any], blocks: dict[str, Any]) -> dict[str,
     return _make_optional(variant)
 
 
-def _make_optional(block: dict[str, Any]) -> dict[str, Any]:
+def _make_optional(block: Schema) -> Schema:
     """Nothing in a block is required, since it may be inherited; `key+` appends to a list."""
     block.pop("required", None)
     lists = [key for key, field in block["properties"].items() if _is_list(field)]
@@ -305,7 +309,7 @@ def _make_optional(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _is_list(field: dict[str, Any]) -> bool:
+def _is_list(field: Schema) -> bool:
     return field.get("type") == "array" or any(_is_list(choice) for choice in field.get("anyOf", ()))
 
 

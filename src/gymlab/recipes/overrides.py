@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.errors import suggestion
+from gymlab.core.types import Json
 from gymlab.recipes.inherit import FindSettings, merge_variant
 from gymlab.recipes.keys import flat_settings, foreign_key_hint
 from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Location, Problems, format_value
 from gymlab.recipes.schema import BLOCKS, FIELDS, Recipe, algorithm_names
 from gymlab.recipes.yaml_source import Node, read_value
 
-Change = tuple[str, Any, Any]  # path, old, new
+Change = tuple[str, Json, Json]  # path, old, new
 
 
 class Overrides:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.core.errors import UserError
 
-KeyPath = tuple[Any, ...]  # keys and list positions from the root of a variant
+KeyPath = tuple[str | int, ...]  # keys and list positions from the root of a variant
 
 
 class Location(NamedTuple):
@@ -67,7 +67,7 @@ def display_path(path: Path) -> str:
     return str(absolute.relative_to(cwd)) if absolute.is_relative_to(cwd) else str(path)
 
 
-def format_value(value: Any, limit: int = 60) -> str:
+def format_value(value: object, limit: int = 60) -> str:
     """A value for an error message, cut to `limit` characters."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.types import Json
 from gymlab.recipes.problems import Location
 from gymlab.runs.files import write_text
 
@@ -105,7 +106,7 @@ def _setting(key: str) -> ProjectSetting:
         values = _read(path)
         if key in values:
             return ProjectSetting(key, values[key], str(path))
-    default: Any = (
+    default: Json = (
         [] if key in _LISTS else {} if key == LLM else "runs" if key == "runs" else str(_user_cache() / "gymlab")
     )
     return ProjectSetting(key, default, "default")
@@ -134,7 +135,7 @@ def _read(path: Path) -> dict[str, Any]:
     return {key: _resolve_paths(key, value, path.parent) for key, value in raw.items()}
 
 
-def _fault(key: str, value: Any) -> str:
+def _fault(key: str, value: Json) -> str:
     if key not in KEYS:
         return f"unknown key: {suggestion(key, KEYS)}"
     if key == OVERRIDES:
@@ -147,7 +148,7 @@ def _fault(key: str, value: Any) -> str:
     return "" if isinstance(value, str) and value else f"expected a path, got {value!r}"
 
 
-def _llm_fault(value: Any) -> str:
+def _llm_fault(value: Json) -> str:
     if not isinstance(value, dict) or not all(isinstance(item, str) and item for item in value.values()):
         return f'expected url = "https://..." and model = "...", got {value!r}'
     unknown = next((key for key in value if key not in _LLM_KEYS), None)
@@ -157,11 +158,11 @@ def _llm_fault(value: Any) -> str:
     return "" if value.get("kind", "openai") in kinds else f"kind: {suggestion(value['kind'], kinds)}"
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
-def _resolve_paths(key: str, value: Any, folder: Path) -> Any:
+def _resolve_paths(key: str, value: Any, folder: Path) -> Json:
     if key in ("imports", LLM, OVERRIDES):
         return value
     if key == "recipe_folders":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -26,6 +26,7 @@ from gymlab.core.clock import Count, Number, StepClock, parse_number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.format import format_count
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
 from gymlab.envs.settings import EnvSettings, PartLike
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.problems import Problems
@@ -56,7 +57,7 @@ class Share(Settings):
         return f"{(Decimal(repr(self.share)) * 100).normalize():f}%"  # exact: it is read back to the same share
 
 
-def _parse_steps(raw: Any) -> Any:
+def _parse_steps(raw: Json | Steps | Share) -> Steps | Share:
     if isinstance(raw, Steps | Share):
         return raw
     if isinstance(raw, dict) and len(raw) == 1:  # {vec_steps: 10k}
@@ -89,7 +90,7 @@ def _split_clock(text: str) -> tuple[str, str]:
     return number, clock
 
 
-def _parse_budget(raw: Any) -> Any:
+def _parse_budget(raw: Json | Steps | Share) -> Steps:
     steps = _parse_steps(raw)
     if isinstance(steps, Share):
         raise ValueError(f"a budget is a number of steps such as '1M env_steps', got {raw!r}")
@@ -195,7 +196,7 @@ class MetricsSettings(Settings):
     """Updates one stored row stands for; auto: 1 until that would be more than 20k rows."""
 
 
-def _parse_rules(raw: Any) -> tuple[CustomRule, ...]:
+def _parse_rules(raw: Json) -> tuple[CustomRule, ...]:
     """A list of rules, or the path of a YAML file with one. A run's recipe contains the rules themselves."""
     if not isinstance(raw, str):
         return parse_rules(raw)
@@ -312,7 +313,7 @@ def algorithm_names() -> tuple[str, ...]:
     return tuple(ALGORITHMS)
 
 
-def is_algorithm_key(key: Any) -> bool:
+def is_algorithm_key(key: object) -> bool:
     """Whether a key of a variant names an algorithm: one that ships, or `module:Class`."""
     return isinstance(key, str) and (":" in key or (key not in FIELDS and key in algorithm_names()))
 

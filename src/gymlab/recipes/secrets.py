@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import cast
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import Json
 from gymlab.recipes.overrides import Change
 from gymlab.recipes.problems import KeyPath, format_key_path
 from gymlab.recipes.schema import Recipe
@@ -18,10 +19,10 @@ _FOREIGN = ("kwargs", "wrappers", "features")
 
 def dump_redacted_recipe(recipe: Recipe) -> str:
     """`dump_recipe` for a run's folder, with secrets masked."""
-    return dump_yaml(_masked(file_mapping(recipe)))
+    return dump_yaml({name: _masked(cast("Json", part)) for name, part in file_mapping(recipe).items()})
 
 
-def _masked(tree: Any) -> Any:
+def _masked(tree: Json) -> Json:
     if isinstance(tree, list):
         return [_masked(item) for item in tree]
     if not isinstance(tree, dict):
@@ -29,12 +30,12 @@ def _masked(tree: Any) -> Any:
     return {key: redact_tree(value) if _foreign(key) else _masked(value) for key, value in tree.items()}
 
 
-def register_variant_secrets(variant: Any) -> None:
+def register_variant_secrets(variant: Json) -> None:
     """Register the secrets of a variant (plain data, perhaps invalid), so that all output masks them."""
     keep_secret(secret for arguments in _arguments(variant) for secret in secrets_in(arguments))
 
 
-def _arguments(tree: Any) -> Iterator[dict[Any, Any]]:
+def _arguments(tree: Json) -> Iterator[dict[str, Json]]:
     if isinstance(tree, list):
         for item in tree:
             yield from _arguments(item)
@@ -43,7 +44,7 @@ def _arguments(tree: Any) -> Iterator[dict[Any, Any]]:
             yield from [{key: value}] if _foreign(key) else _arguments(value)
 
 
-def _foreign(key: Any) -> bool:
+def _foreign(key: str) -> bool:
     return key in _FOREIGN or ":" in str(key)  # a user's algorithm, by reference
 
 
@@ -57,7 +58,7 @@ def require_secrets(recipe: Recipe) -> None:
         )
 
 
-def _masks(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+def _masks(value: Json, path: KeyPath = ()) -> Iterator[KeyPath]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _masks(item, (*path, key))
@@ -70,8 +71,12 @@ def _masks(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
 
 def redact_changes(changes: Iterable[Change]) -> list[Change]:
     """Differences between two recipes with secrets masked; one that only restores a masked secret is dropped."""
-    redacted = [(path, *(redact_tree({_leaf(path): value})[_leaf(path)] for value in pair)) for path, *pair in changes]
+    redacted = [(path, _redacted(path, old), _redacted(path, new)) for path, old, new in changes]
     return [(path, old, new) for path, old, new in redacted if old != new]
+
+
+def _redacted(path: str, value: Json) -> Json:
+    return redact_tree({_leaf(path): value})[_leaf(path)]
 
 
 def _leaf(path: str) -> str:

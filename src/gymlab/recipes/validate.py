@@ -11,6 +11,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count
 from gymlab.core.errors import nearest, suggestion
 from gymlab.core.settings import Settings
+from gymlab.core.types import JsonObject
 from gymlab.recipes.keys import KEY_HINTS, foreign_key_hint
 from gymlab.recipes.problems import KeyPath, Problems, format_key_path, format_value
 from gymlab.recipes.schema import BLOCKS, FIELDS, AlgorithmChoice, Recipe, algorithm_names, check_rollout
@@ -70,7 +71,7 @@ class VariantValidator:
             return None
         return recipe.model_copy(update={"algorithm": chosen})
 
-    def validate(self, model: type[S], values: Any, path: KeyPath) -> S | None:
+    def validate(self, model: type[S], values: object, path: KeyPath) -> S | None:
         """`values` as a model; errors are noted below `path`."""
         try:
             return model.model_validate(values)
@@ -87,7 +88,7 @@ class VariantValidator:
         settings = self.validate(self.settings, values, (self.algorithm,))
         return None if settings is None else AlgorithmChoice(name=self.algorithm, settings=settings)
 
-    def _rollout(self, settings: AlgorithmSettings, values: dict[Any, Any]) -> None:
+    def _rollout(self, settings: AlgorithmSettings, values: JsonObject) -> None:
         """Check the rollout size even if other keys are invalid, so that one try reports everything."""
         if any(problem.key in ("n_envs", "n_steps") for problem in self.problems):
             return
@@ -98,9 +99,11 @@ class VariantValidator:
             named = re.match(r"\w+", str(error))
             key = named[0] if named else ""
             inside = key in type(settings).model_fields
-            path = (self.algorithm, key) if inside else (key,) if key in FIELDS else (self.algorithm,)
+            block = self.algorithm or ""
+            path: KeyPath = (block, key) if inside else (key,) if key in FIELDS else (block,)
             # The key itself if it was written, else what was written about the size of the rollout.
-            written = next((p for p in (path, ("n_steps",), ("n_envs",), (self.algorithm,)) if self.node.get(*p)), ())
+            places: tuple[KeyPath, ...] = (path, ("n_steps",), ("n_envs",), (block,))
+            written = next((place for place in places if self.node.get(*place)), ())
             self.problems.note(self.node.location_of(written), format_key_path(path), str(error))
 
     def _note(self, path: KeyPath, fault: dict[str, Any]) -> None:
@@ -152,5 +155,5 @@ class VariantValidator:
         return list(BLOCKS[path[0]].model_fields) if len(path) == 1 and path[0] in BLOCKS else []
 
 
-def _default(field: str) -> Any:
+def _default(field: str) -> object:
     return Recipe.model_fields[field].default

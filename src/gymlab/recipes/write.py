@@ -6,15 +6,16 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.nodes import MappingNode
+from ruamel.yaml.nodes import MappingNode, Node
 from ruamel.yaml.representer import RoundTripRepresenter
 
 from gymlab.core.errors import UserError
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
 from gymlab.recipes.problems import Problems, display_path
 from gymlab.recipes.schema import BLOCKS, VARIANT_NAME, Recipe, algorithm_names
 from gymlab.recipes.yaml_source import compose, read_text
@@ -23,7 +24,7 @@ MAX_CACHED_TEXTS = 256  # texts, of a few kilobytes each
 _yaml_cache: dict[str, str] = {}
 
 
-def variant_mapping(recipe: Recipe) -> dict[str, Any]:
+def variant_mapping(recipe: Recipe) -> dict[str, Json]:
     """Plain data, as one flattened variant: the env inside, the algorithm's block under its name."""
     fields = recipe.model_dump()
     chosen = fields["algorithm"]
@@ -33,10 +34,17 @@ def variant_mapping(recipe: Recipe) -> dict[str, Any]:
     return {key: value if key == "features" else _floats_to_ints(value) for key, value in data.items()}
 
 
-def file_mapping(recipe: Recipe) -> dict[str, Any]:
+class RecipeMapping(TypedDict):
+    """The shape of a recipe file, as plain data."""
+
+    env: dict[str, Json]
+    variants: dict[str, dict[str, Json]]
+
+
+def file_mapping(recipe: Recipe) -> RecipeMapping:
     """Plain data, in the shape of a recipe file with one variant."""
     variant = variant_mapping(recipe)
-    env = variant.pop("env")
+    env = cast("dict[str, Json]", variant.pop("env"))
     label = recipe.name.rpartition(":")[2]
     if not VARIANT_NAME.fullmatch(label) or label in algorithm_names():
         label = label if label == recipe.algorithm.name else "run"
@@ -50,7 +58,7 @@ def dump_recipe(recipe: Recipe) -> str:
     return dump_yaml(file_mapping(recipe))
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _as_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -58,7 +66,7 @@ def _as_data(value: Any) -> Any:
     return value
 
 
-def _floats_to_ints(value: Any) -> Any:
+def _floats_to_ints(value: Json) -> Json:
     """475.0 as 475 in our own settings; arguments of user code stay unchanged."""
     if isinstance(value, dict):
         return {key: item if key in ("kwargs", "wrappers") else _floats_to_ints(item) for key, item in value.items()}
@@ -67,7 +75,7 @@ def _floats_to_ints(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
-def _to_ruamel(value: Any) -> Any:
+def _to_ruamel(value: object) -> object:
     """Plain data in ruamel's types, with lists of plain values on one line."""
     if isinstance(value, dict):
         tree = CommentedMap((key, _to_ruamel(item)) for key, item in value.items())
@@ -89,7 +97,7 @@ class _Representer(RoundTripRepresenter):
 _Representer.add_representer(type(None), lambda self, _: self.represent_scalar("tag:yaml.org,2002:null", "null"))
 
 
-def dump_yaml(mapping: Mapping[str, Any]) -> str:
+def dump_yaml(mapping: Mapping[str, object]) -> str:
     """Plain data as YAML text, two spaces a level. Cached: the runs of a campaign have nearly equal recipes."""
     key = repr(mapping)
     text = _yaml_cache.get(key)
@@ -100,7 +108,7 @@ def dump_yaml(mapping: Mapping[str, Any]) -> str:
     return text
 
 
-def _to_text(tree: Any) -> str:
+def _to_text(tree: object) -> str:
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.width = 10_000  # never folds a line
@@ -131,10 +139,11 @@ def write_starter(recipe: Recipe, *, force: bool = False) -> Path:
 
 def starter_text(recipe: Recipe) -> str:
     """A recipe file to edit: the resolved values, each with its help."""
-    mapping = _without_unset(file_mapping(recipe))
-    ((label, variant),) = mapping["variants"].items()
+    full = file_mapping(recipe)
+    ((label, values),) = full["variants"].items()
+    variant = cast("dict[str, Json]", _without_unset(values))
     variant.pop("name", None)
-    text = dump_yaml(mapping)
+    text = dump_yaml({"env": _without_unset(full["env"]), "variants": {label: variant}})
     helps: dict[tuple[str, ...], str] = {("variants", label): f"gymlab train {recipe.env.id}:{label}"}
     helps |= _helps(recipe.env, ("env",)) | _helps(recipe, ("variants", label))
     for key in variant:
@@ -161,13 +170,13 @@ def _annotate(text: str, helps: dict[tuple[str, ...], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _key_lines(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+def _key_lines(tree: Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
     for key, value in tree.value if isinstance(tree, MappingNode) else ():
         yield (*path, key.value), key.start_mark.line
         yield from _key_lines(value, (*path, key.value))
 
 
-def _without_unset(value: Any) -> Any:
+def _without_unset(value: Json) -> Json:
     """Drop unset keys: None, empty lists and empty blocks."""
     if not isinstance(value, dict):
         return value
@@ -206,7 +215,7 @@ def format_recipe_file(path: Path, *, write: bool) -> bool:
     return True
 
 
-def _parse_data(text: str, file: str) -> Any:
+def _parse_data(text: str, file: str) -> Json:
     problems = Problems()
     try:
         node = read_text(text, file, problems)
@@ -228,7 +237,7 @@ def _sort_at_depth(text: str, file: str, depth: int) -> str:
     return text
 
 
-def _mappings(node: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
+def _mappings(node: Node | None, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], MappingNode]]:
     if not isinstance(node, MappingNode):
         return []
     inner = [found for key, value in node.value for found in _mappings(value, (*path, str(key.value)))]
@@ -266,7 +275,7 @@ def _rank(key: str, order: tuple[str, ...]) -> int:
     return order.index(unknown) if unknown else len(order)
 
 
-def _sort_block(text: str, node: Any, order: tuple[str, ...]) -> str:
+def _sort_block(text: str, node: MappingNode, order: tuple[str, ...]) -> str:
     """Sort a block mapping by whole lines: each key moves with the comment lines above it and its value."""
     lines = text.splitlines()
     starts = [_with_comments(lines, key.start_mark.line, key.start_mark.column) for key, _ in node.value]
@@ -289,7 +298,7 @@ def _with_comments(lines: list[str], line: int, column: int) -> int:
     return first if first > 0 else line
 
 
-def _end(lines: list[str], last_key: Any) -> int:
+def _end(lines: list[str], last_key: Node) -> int:
     """The line after the last entry of a block: where something is indented less, or as much in a list above."""
     column: int = last_key.start_mark.column
     end: int = last_key.start_mark.line + 1
@@ -303,7 +312,7 @@ def _end(lines: list[str], last_key: Any) -> int:
     return end
 
 
-def _sort_flow(text: str, node: Any, order: tuple[str, ...]) -> str:
+def _sort_flow(text: str, node: MappingNode, order: tuple[str, ...]) -> str:
     """Sort the entries of a flow mapping `{a: 1, b: 2}`; the separators stay in place."""
     spans = [(key.start_mark.index, value.end_mark.index) for key, value in node.value]
     if len(spans) < 2 or "#" in text[spans[0][0] : spans[-1][1]]:

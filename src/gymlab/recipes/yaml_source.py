@@ -16,14 +16,17 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import Node as YamlNode
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import Json
 from gymlab.recipes.problems import KeyPath, Location, Problems, display_path, format_value
 
 MAX_BYTES = 64_000
 MAX_NODES = 10_000  # after aliases are expanded
 MAX_DEPTH = 20
 _CORE = "tag:yaml.org,2002:"
+Scalar = str | int | float | bool | None
 _TEXT_TAGS = ("str", "timestamp", "value")
 
 
@@ -31,11 +34,11 @@ _TEXT_TAGS = ("str", "timestamp", "value")
 class Node:
     """A value and the place it was written; mappings and lists hold further nodes."""
 
-    value: Any  # dict[Any, Node], list[Node], or a scalar
+    value: Any  # dict[str, Node], list[Node], or a scalar
     location: Location
     quoted: bool = False
 
-    def to_data(self) -> Any:
+    def to_data(self) -> Json:
         """The value as plain Python data."""
         if isinstance(self.value, dict):
             return {key: node.to_data() for key, node in self.value.items()}
@@ -43,11 +46,11 @@ class Node:
             return [node.to_data() for node in self.value]
         return self.value
 
-    def items(self) -> Iterator[tuple[Any, Node]]:
+    def items(self) -> Iterator[tuple[str, Node]]:
         """The entries of a mapping; none for anything else."""
         return iter(self.value.items() if isinstance(self.value, dict) else ())
 
-    def get(self, *path: Any) -> Node | None:
+    def get(self, *path: str | int) -> Node | None:
         node: Node | None = self
         for part in path:
             if node is None:
@@ -69,7 +72,7 @@ class Node:
         return self.location
 
 
-def to_node(value: Any, location: Location) -> Node:
+def to_node(value: object, location: Location) -> Node:
     """Plain data as a node whose parts all have one location."""
     if isinstance(value, dict):
         return Node({key: to_node(item, location) for key, item in value.items()}, location)
@@ -114,13 +117,13 @@ def read_value(text: str, location: Location, key: str, problems: Problems) -> N
 
 
 @lru_cache(maxsize=64)  # runs of one campaign mostly share a recipe text, which takes 30 ms to parse
-def _composed(text: str) -> Any:
+def _composed(text: str) -> YamlNode | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ReusedAnchorWarning)
         return YAML(typ="safe", pure=True).compose(text)
 
 
-def compose(text: str, file: str) -> Any:
+def compose(text: str, file: str) -> YamlNode | None:
     """ruamel's node graph; every parse failure becomes a UserError with file and line."""
     if len(text) > MAX_BYTES:
         raise UserError(f"{file}: too large for a recipe: {len(text)} characters, at most {MAX_BYTES}")
@@ -172,7 +175,7 @@ class _Reader:
         self.problems = problems
         self.count = 0
 
-    def convert(self, node: Any, location: Location, depth: int) -> Node:
+    def convert(self, node: YamlNode, location: Location, depth: int) -> Node:
         self.count += 1
         if self.count > MAX_NODES or depth > MAX_DEPTH:
             what = "nested too deeply" if depth > MAX_DEPTH else f"more than {MAX_NODES} values, aliases expanded"
@@ -187,11 +190,11 @@ class _Reader:
         self.problems.note(location, "", f"tag {node.tag}: is not supported: write plain values")
         return Node(None, location)
 
-    def _location(self, node: Any) -> Location:
+    def _location(self, node: YamlNode) -> Location:
         return Location(self.file, node.start_mark.line + 1)
 
-    def _mapping(self, node: Any, depth: int) -> dict[Any, Node]:
-        mapping: dict[Any, Node] = {}
+    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Node]:
+        mapping: dict[str, Node] = {}
         for key_node, value_node in node.value:
             location = self._location(key_node)
             tag = str(key_node.tag).removeprefix(_CORE)
@@ -211,7 +214,7 @@ class _Reader:
             mapping[key] = value
         return mapping
 
-    def _scalar(self, node: Any, tag: str, location: Location) -> Any:
+    def _scalar(self, node: ScalarNode, tag: str, location: Location) -> Any:
         text: str = node.value
         try:
             return _scalar(text, tag)
@@ -220,7 +223,7 @@ class _Reader:
             return text
 
 
-def _scalar(text: str, tag: str) -> Any:
+def _scalar(text: str, tag: str) -> Scalar:
     if tag == "null":
         return None
     if tag == "bool" and text.lower() in ("true", "false"):

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.format import format_count, format_duration
+from gymlab.core.types import Json
 from gymlab.metrics.catalogue import metric, written
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
 from gymlab.reports.scoring import auc
-from gymlab.reports.sections import printable
+from gymlab.reports.sections import ResultData, printable
 from gymlab.runs.metrics_reader import Curve, smooth_curve
 from gymlab.terminal.plots import LETTERS, PlotFrame, PlotLine, plot
+
+
+class ComparisonData(TypedDict):
+    """A comparison as JSON; `runs` have the keys of `ResultData` and of the score."""
+
+    horizon: int
+    runs: list[dict[str, Any]]
+    settings: dict[str, dict[str, Json]]  # values by run
+    metric: str
+    curves: dict[str, sections.CurveData]
+    notes: list[str]
 
 
 def horizon(runs: Sequence[Facts]) -> int:
@@ -29,7 +41,7 @@ def ranked(runs: Sequence[Facts]) -> list[tuple[Facts, float | None]]:
     return sorted(scored, key=lambda pair: (pair[1] is None, -(pair[1] or 0.0)))
 
 
-def settings_diff(runs: Sequence[Facts]) -> dict[str, list[Any]]:
+def settings_diff(runs: Sequence[Facts]) -> dict[str, list[Json]]:
     """Settings that differ between the runs, the seed included, with each run's value (None: it has none).
 
     Keys of an algorithm's block are listed without the algorithm's name, so that algorithms can be compared.
@@ -40,7 +52,7 @@ def settings_diff(runs: Sequence[Facts]) -> dict[str, list[Any]]:
     return {key: values for key, values in rows.items() if any(value != values[0] for value in values)}
 
 
-def _comparable(run: Facts) -> dict[str, Any]:
+def _comparable(run: Facts) -> dict[str, Json]:
     algorithm = str(run.manifest.get("algorithm"))
     values = {key: value for key, value in run.settings.items() if key not in sections.LABELS}
     plain = {key.removeprefix(f"{algorithm}."): value for key, value in values.items()}
@@ -70,7 +82,6 @@ def table(runs: Sequence[Facts]) -> list[str]:
         reached = run.score.steps_to_threshold
         seconds = data["seconds"]
         done = data["env_steps"]
-        timed = isinstance(seconds, int | float) and isinstance(done, int | float) and seconds > 0
         rows.append(
             (
                 letters.get(run.run_id, ""),
@@ -80,8 +91,7 @@ def table(runs: Sequence[Facts]) -> list[str]:
                 sections.yes_or_no(data["solved"], "-"),
                 *(_mean(data, mode) for mode in ("greedy", "sampled")),
                 format_count(done) if isinstance(done, int | float) else "-",
-                format_duration(seconds) if timed else "-",
-                format_count(done / seconds) if timed else "-",
+                *(format_pace(done, seconds)),
             )
         )
     return sections.columns(rows, right=range(2, 10))
@@ -132,7 +142,14 @@ def page(runs: Sequence[Facts], name: str, smooth: float = 0.0) -> list[str]:
     ]
 
 
-def data(runs: Sequence[Facts], name: str) -> dict[str, Any]:
+def format_pace(env_steps: float | None, seconds: float | None) -> tuple[str, str]:
+    """The time of a run and its env steps per second, where both are known."""
+    if not isinstance(env_steps, int | float) or not isinstance(seconds, int | float) or seconds <= 0:
+        return "-", "-"
+    return format_duration(seconds), format_count(env_steps / seconds)
+
+
+def data(runs: Sequence[Facts], name: str) -> ComparisonData:
     """The comparison as JSON data, best run first."""
     return {
         "horizon": horizon(runs),
@@ -156,12 +173,12 @@ def data(runs: Sequence[Facts], name: str) -> dict[str, Any]:
     }
 
 
-def _mean(result: dict[str, Any], mode: str) -> str:
+def _mean(result: ResultData, mode: str) -> str:
     part = (result["eval"] or {}).get(mode)
     value = part.get("mean") if isinstance(part, dict) else None
     return f"{value:.2f}" if isinstance(value, int | float) else "-"
 
 
-def _brief(value: Any, most: int = 40) -> str:
+def _brief(value: Json, most: int = 40) -> str:
     text = "-" if value is None else printable(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."

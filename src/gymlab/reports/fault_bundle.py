@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, cast
 
 import numpy as np
 
@@ -30,11 +30,45 @@ _NAME = re.compile(r"[0-9]{6,18}")
 _TEMP = ".tmp-"
 
 
+class TensorStatistics(TypedDict, total=False):
+    """A tensor of a fault report: its finite range, and how many of its values are NaN or infinite."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    min: float | None
+    max: float | None
+    nan: int
+    inf: int
+
+
+class FaultDescription(TypedDict):
+    """What is known about a fault."""
+
+    env_steps: int
+    vec_steps: int
+    seed: int
+    engine: str
+    message: str
+    findings: list[dict[str, object]]  # `NonfiniteTensor`s
+    advice: list[str]
+    hp: dict[str, float]
+    tensors: list[TensorStatistics]
+
+
+class FaultReport(FaultDescription):
+    """`fault.json`."""
+
+    format: int
+    update: int
+    files: dict[str, str]  # the sha256 of each
+
+
 class Bundle(NamedTuple):
     """A bundle with its report; the tensor files are read when asked for."""
 
     path: Path
-    report: dict[str, Any]
+    report: FaultReport
 
     @property
     def recipe(self) -> Path:
@@ -57,7 +91,7 @@ class Bundle(NamedTuple):
 
 
 def write_bundle(
-    paths: RunPaths, update: int, *, rollout: Arrays, state: Arrays, recipe: str, report: Mapping[str, Any]
+    paths: RunPaths, update: int, *, rollout: Arrays, state: Arrays, recipe: str, report: FaultDescription
 ) -> Path:
     """Write a bundle, whole or not at all; one of the same update is replaced. `recipe` holds no secrets."""
     folder = paths.root / "faults"
@@ -70,7 +104,7 @@ def write_bundle(
     try:
         contents = {ROLLOUT: tensors.encode(rollout), STATE: tensors.encode(state), RECIPE: recipe.encode()}
         hashes = {name: files.sha256(data) for name, data in contents.items()}
-        document = {"format": FORMAT, "update": update, **redact_tree(report), "files": hashes}
+        document = {"format": FORMAT, "update": update, **redact_tree(dict(report)), "files": hashes}
         for name, data in {**contents, REPORT: files.dump_json(document).encode()}.items():
             files.write_new(temp / name, data, lambda: None)
         if target.exists():
@@ -94,7 +128,7 @@ def bundles(paths: RunPaths) -> list[Path]:
 def read_bundle(path: Path) -> Bundle:
     """A bundle with its validated report; RunError if it is damaged."""
     try:
-        report = files.read_json(path / REPORT)
+        report = cast("FaultReport", files.read_json(path / REPORT))
     except OSError as error:
         raise RunError(f"bundle {path.name} cannot be read: {error.strerror}") from error
     expected = {"update": int, "env_steps": int, "vec_steps": int, "seed": int, "message": str, "findings": list}
@@ -106,12 +140,12 @@ def read_bundle(path: Path) -> Bundle:
     return Bundle(path, report)
 
 
-def statistics(arrays: Arrays) -> list[dict[str, Any]]:
+def statistics(arrays: Arrays) -> list[TensorStatistics]:
     """Per tensor: name, shape, dtype, finite minimum and maximum, and the number of NaN and infinite values."""
     return [{"name": name, **_tensor_statistics(np.asarray(array))} for name, array in arrays.items()]
 
 
-def _tensor_statistics(array: np.ndarray) -> dict[str, Any]:
+def _tensor_statistics(array: np.ndarray) -> TensorStatistics:
     finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
     bad = array.size - finite.size
     nan = int(np.isnan(array).sum()) if bad else 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import Any
 
+from gymlab.core.types import JsonObject
 from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric, written
 from gymlab.reports import sections
 from gymlab.reports.run_facts import Facts
@@ -17,7 +17,7 @@ _WIDTH = 100
 _ALWAYS = ("budget", "n_envs", "n_steps", "policy.hidden", "policy.activation")
 
 
-def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = False) -> list[str]:
+def page(facts: Facts, defaults: JsonObject, *, every_metric: bool = False) -> list[str]:
     """The whole page."""
     curves = sections.return_plot(facts, PlotFrame(height=10, axis=_axis(facts), threshold=facts.solved_at))
     return [
@@ -33,7 +33,7 @@ def page(facts: Facts, defaults: Mapping[str, Any], *, every_metric: bool = Fals
     ]
 
 
-def page_data(facts: Facts) -> dict[str, Any]:
+def page_data(facts: Facts) -> dict[str, object]:
     """The page as JSON data."""
     return {
         "settings": dict(facts.settings),
@@ -89,7 +89,7 @@ def _head(facts: Facts) -> list[str]:
     return [*lines, f"note: {printable(note)}"] if note else lines
 
 
-def _settings(facts: Facts, defaults: Mapping[str, Any]) -> dict[str, str]:
+def _settings(facts: Facts, defaults: JsonObject) -> dict[str, str]:
     """The size of the run, settings that differ from their default, and those whose default is not known here."""
     values = facts.settings
     changed = sections.changed_settings(values, defaults)
@@ -103,7 +103,7 @@ def _settings(facts: Facts, defaults: Mapping[str, Any]) -> dict[str, str]:
     return {printable(block): text for block, text in rows.items() if text}
 
 
-def _joined(values: Mapping[str, Any]) -> str:
+def _joined(values: JsonObject) -> str:
     return ", ".join(f"{key} {printable(value)}" for key, value in values.items())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from gymlab.terminal.plots import ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 # The Okabe-Ito palette, distinguishable with colour blindness; darker colours first, for a white background.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
@@ -85,7 +87,7 @@ def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int =
     down = -(-len(panels) // across)
     width, height = (9.0, 4.8) if across == 1 else (13.0, 3.5 * down + 0.7)
     figure = figure_class()(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
+    cast("ConstrainedLayoutEngine", figure.get_layout_engine()).set(w_pad=0.15, h_pad=0.12)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
     grid = figure.subplots(down, across, squeeze=False)
     colours = _colours(panels)
@@ -110,16 +112,16 @@ def draw(panels: Sequence[Panel], title: str, *, smooth: float = 0.0, dpi: int =
     return as_png(figure)
 
 
-def figure_class() -> Any:
+def figure_class() -> type[Figure]:
     """Matplotlib's Figure; UserError with the command to install it."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as FigureClass
     except ImportError as error:
         raise UserError("pictures need an extra package: pip install 'gymlab[plot]'") from error
-    return Figure
+    return FigureClass
 
 
-def as_png(figure: Any) -> bytes:
+def as_png(figure: Figure) -> bytes:
     """A PNG; the same figure always gives the same bytes."""
     target = io.BytesIO()
     figure.savefig(target, format="png", metadata={"Software": "gymlab"})

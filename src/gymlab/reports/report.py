@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gymlab.core.types import JsonObject, Space
 from gymlab.metrics.bounds import Context, bounds, return_range
 from gymlab.metrics.metric import Limits
 from gymlab.reports import sections
@@ -22,10 +23,10 @@ FORMAT = 1
 
 class Report(NamedTuple):
     markdown: str
-    data: dict[str, Any]
+    data: dict[str, object]
 
 
-def build_report(facts: Facts, defaults: Mapping[str, Any], limits: Mapping[str, Limits] | None = None) -> Report:
+def build_report(facts: Facts, defaults: JsonObject, limits: Mapping[str, Limits] | None = None) -> Report:
     """The whole report. `limits` are the bounds of metrics, where they are known."""
     parts = [
         sections.result(facts),
@@ -89,7 +90,7 @@ def known_bounds(facts: Facts) -> dict[str, Limits]:
     return bounds_of(facts.paths, facts.settings, facts.measured.names)
 
 
-def bounds_of(paths: RunPaths, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Limits]:
+def bounds_of(paths: RunPaths, settings: JsonObject, names: Iterable[str]) -> dict[str, Limits]:
     """The same without the run's facts."""
     return {name: bounds(name, context_of(settings)) for name in names} | written_bounds(paths)
 
@@ -107,9 +108,9 @@ def written_bounds(paths: RunPaths) -> dict[str, Limits]:
 
 
 def context_of(
-    settings: Mapping[str, Any],
-    action: Any = None,
-    observation: Any = None,
+    settings: JsonObject,
+    action: Space | None = None,
+    observation: Space | None = None,
     limit: int = 0,
     *,
     keeps_returns: bool | None = None,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import RunError
+from gymlab.core.types import JsonObject
 from gymlab.metrics.catalogue import headlines
 from gymlab.reports.scoring import Evaluations, Score, counted_returns, score
 from gymlab.runs.checkpoints import read_index, steps
 from gymlab.runs.manifest import checkpoint_clock, read_manifest
 from gymlab.runs.metrics_reader import Curve, CurveReader
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import CheckpointIndex, ManifestRecord, StatusRecord, SummaryRecord
 from gymlab.runs.registry import read_tags
 from gymlab.runs.status import read_status
 
@@ -35,19 +37,26 @@ class Measurements:
     evaluations: Evaluations = _NO_EVALUATIONS
 
 
+class CheckpointsFacts(CheckpointIndex):
+    """The index of a run's checkpoints, and all their steps on the clock that names their folders, newest first."""
+
+    clock: str
+    steps: list[int]
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything known about a run."""
 
     paths: RunPaths
-    manifest: Mapping[str, Any]
-    status: Mapping[str, Any]
-    settings: Mapping[str, Any]  # flat keys, as written in the run's recipe
+    manifest: ManifestRecord
+    status: StatusRecord
+    settings: JsonObject  # flat keys, as written in the run's recipe
     tags: Sequence[str]
     measured: Measurements
 
     @cached_property
-    def checkpoints(self) -> Mapping[str, Any]:
+    def checkpoints(self) -> CheckpointsFacts:
         """Read on first use: it opens every checkpoint folder, and most callers need only the score."""
         return {**read_index(self.paths), "clock": checkpoint_clock(self.paths), "steps": steps(self.paths)}
 
@@ -61,12 +70,12 @@ class Facts:
         return str(self.manifest.get("recipe") or "unknown recipe")
 
     @property
-    def clock(self) -> Mapping[str, Any]:
+    def clock(self) -> Mapping[str, float]:
         known = self.status.get("clock")
-        return known if isinstance(known, dict) else {}
+        return cast("Mapping[str, float]", known) if isinstance(known, dict) else {}
 
     @property
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> SummaryRecord:
         known = self.status.get("summary")
         return known if isinstance(known, dict) else {}
 
@@ -100,7 +109,7 @@ class Facts:
 
 def read_facts(
     paths: RunPaths,
-    settings: Mapping[str, Any],
+    settings: JsonObject,
     *,
     metrics: Sequence[str] | None = None,
     axis: str = "vec_steps",

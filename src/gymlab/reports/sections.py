@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypedDict
 
-from gymlab.core.clock import CLOCKS
 from gymlab.core.format import format_count, format_duration, format_episodes
+from gymlab.core.types import Json, JsonObject
 from gymlab.metrics.catalogue import headlines, metric, written
 from gymlab.reports.run_facts import PHASES, Facts
 from gymlab.runs.metrics_reader import Curve
+from gymlab.runs.records import AlertRecord
 from gymlab.runs.status import read_record
 from gymlab.terminal.plots import PlotFrame, PlotLine, plot, sparkline
 
@@ -26,7 +27,7 @@ class Section(NamedTuple):
     key: str
     title: str
     lines: list[str]
-    data: Any
+    data: object
 
 
 def result(facts: Facts) -> Section:
@@ -36,7 +37,37 @@ def result(facts: Facts) -> Section:
     return Section("result", "Result", table(("what", "value"), rows), data)
 
 
-def result_data(facts: Facts) -> dict[str, Any]:
+class ResultData(TypedDict):
+    """The result of a run."""
+
+    status: str | None
+    stop_reason: str | None
+    solved: bool | None
+    solved_at: float | None
+    solved_by: str
+    eval: JsonObject | None
+    score: float | None
+    peak: float | None
+    eval_source: str | None
+    vec_steps: float | None
+    env_steps: float | None
+    updates: float | None
+    gradient_steps: float | None
+    seconds: float | None
+    episodes: float | None
+
+
+class CurveData(TypedDict):
+    """A curve, thinned."""
+
+    axis: str
+    unit: str
+    x: list[float]
+    y: list[float]
+    not_finite: int
+
+
+def result_data(facts: Facts) -> ResultData:
     """The result as plain values."""
     evaluated = facts.summary.get("eval")
     return {
@@ -49,7 +80,12 @@ def result_data(facts: Facts) -> dict[str, Any]:
         "score": facts.summary.get("score"),
         "peak": facts.summary.get("peak"),
         "eval_source": facts.summary.get("eval_source"),
-        **{name: facts.clock.get(name) for name in (*CLOCKS, "episodes")},
+        "vec_steps": facts.clock.get("vec_steps"),
+        "env_steps": facts.clock.get("env_steps"),
+        "updates": facts.clock.get("updates"),
+        "gradient_steps": facts.clock.get("gradient_steps"),
+        "seconds": facts.clock.get("seconds"),
+        "episodes": facts.clock.get("episodes"),
     }
 
 
@@ -65,9 +101,9 @@ def result_rows(facts: Facts) -> dict[str, str]:
         **{mode: _evaluation(part, data["eval_source"]) for mode, part in (data["eval"] or {}).items()},
         "score": _number(data["score"], "eval/greedy_mean"),
         "steps": " · ".join(
-            f"{format_count(data[clock])} {clock}"
+            f"{format_count(count)} {clock}"
             for clock in ("vec_steps", "env_steps", "updates", "gradient_steps", "episodes")
-            if isinstance(data[clock], int | float)
+            if isinstance(count := facts.clock.get(clock), int | float)
         ),
         "time": format_duration(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
     }
@@ -121,7 +157,7 @@ def alerts(facts: Facts) -> Section | None:
     return Section("alerts", "Alerts", [*lines, "", *advice], valid)
 
 
-def settings(facts: Facts, defaults: Mapping[str, Any]) -> Section:
+def settings(facts: Facts, defaults: JsonObject) -> Section:
     """Settings that differ from their default, and those changed when the run was resumed."""
     changed = changed_settings(facts.settings, defaults)
     head = [(f"`{printable(key)}`", printable(value), printable(default)) for key, (value, default) in changed.items()]
@@ -139,7 +175,7 @@ def settings(facts: Facts, defaults: Mapping[str, Any]) -> Section:
     return Section("settings", "Settings", lines, {**data, "all": dict(facts.settings)})
 
 
-def changed_settings(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def changed_settings(values: JsonObject, defaults: JsonObject) -> dict[str, tuple[Json, Json]]:
     """Keys whose value is not the default, with both values. Keys without a known default, and labels, are left out."""
     known = {key: value for key, value in values.items() if key in defaults and key not in LABELS}
     return {key: (value, defaults[key]) for key, value in known.items() if defaults[key] != value}
@@ -179,7 +215,7 @@ def sparklines(facts: Facts, width: int = 40) -> list[str]:
     return columns(rows, right=(1,)) if rows else ["(nothing else changed)"]
 
 
-def curve_data(curve: Curve, points: int = _JSON_POINTS) -> dict[str, Any]:
+def curve_data(curve: Curve, points: int = _JSON_POINTS) -> CurveData:
     """A curve as JSON, at most so many points."""
     step = max(1, -(-len(curve) // points))
     places = sorted({*range(0, len(curve), step), *([len(curve) - 1] if len(curve) else [])})
@@ -269,12 +305,12 @@ def next_command(facts: Facts) -> str:
         return f"gymlab resume {facts.run_id}"
     if status == "failed":
         return f"gymlab diagnose {facts.run_id}"
-    if facts.summary.get("solved") is False and isinstance(done, int):
-        return f"gymlab resume {facts.run_id} --budget {2 * done}"
+    if facts.summary.get("solved") is False and done is not None:
+        return f"gymlab resume {facts.run_id} --budget {2 * int(done)}"
     return f"gymlab eval {facts.run_id}"
 
 
-def printable(value: Any) -> str:
+def printable(value: object) -> str:
     """A value as printable text, safe for terminals and tables: a run folder may come from strangers."""
     if value is None:
         return "none"
@@ -304,11 +340,11 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[st
     ]
 
 
-def yes_or_no(value: Any, otherwise: str) -> str:
+def yes_or_no(value: object, otherwise: str) -> str:
     return "yes" if value is True else "no" if value is False else otherwise
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
@@ -323,15 +359,15 @@ def _evaluation(part: Any, source: Any) -> str:
     return text
 
 
-def _number(value: Any, name: str) -> str:
+def _number(value: object, name: str) -> str:
     return written(name, float(value)) if isinstance(value, int | float) else ""
 
 
-def _is_valid_alert(alert: Any) -> bool:
+def _is_valid_alert(alert: Json) -> bool:
     return isinstance(alert, dict) and all(isinstance(alert.get(name), str) for name in _ALERT_FIELDS)
 
 
-def _alert_frequency(alert: dict[str, Any]) -> str:
+def _alert_frequency(alert: AlertRecord) -> str:
     count = alert.get("count")
     judged = alert.get("judged")
     if not isinstance(count, int) or not isinstance(judged, int) or judged < 1:
@@ -339,7 +375,7 @@ def _alert_frequency(alert: dict[str, Any]) -> str:
     return f"{count} of {judged} ({count / judged:.0%}){'' if alert.get('active') else ', cleared'}"
 
 
-def _alert_period(alert: dict[str, Any]) -> str:
+def _alert_period(alert: AlertRecord) -> str:
     steps = [alert[name].get("env_steps") if isinstance(alert.get(name), dict) else None for name in ("first", "last")]
     texts = [format_count(step) if isinstance(step, int | float) else "-" for step in steps]
     return f"{' to '.join(dict.fromkeys(texts))} env_steps"

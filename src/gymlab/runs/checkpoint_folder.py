@@ -8,13 +8,14 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from gymlab.core.errors import FormatError, RunError
 from gymlab.runs import files, platform, tensors
 from gymlab.runs.failpoints import failpoint
+from gymlab.runs.records import CheckpointInfo, Sidecar, TensorFile
 
 POLICY = "policy.safetensors"
 STATE = "state.safetensors"
@@ -29,17 +30,17 @@ class Damaged(RunError):
     """A checkpoint does not match its hashes, or cannot be read."""
 
 
-def write_folder(temp: Path, step: int, policy: Arrays, state: Arrays, rest: dict[str, Any]) -> None:
+def write_folder(temp: Path, step: int, policy: Arrays, state: Arrays, kinds: list[str], info: CheckpointInfo) -> None:
     """Write a checkpoint durably into a new temporary folder."""
     temp.mkdir()
     failpoint("tmp_made")
-    facts: dict[str, Any] = {}
+    facts: dict[str, TensorFile] = {}
     for name, arrays, place in ((POLICY, policy, "policy"), (STATE, state, "state")):
         data = tensors.encode(arrays)
         facts[name] = {"sha256": files.sha256(data), "bytes": len(data)}
         files.write_new(temp / name, data, partial(failpoint, f"half_{place}"))
         failpoint(f"after_{place}")
-    sidecar = {"format": FORMAT, "step": step, **rest, "files": facts}
+    sidecar = Sidecar(format=FORMAT, step=step, kinds=kinds, info=info, files=facts)
     files.write_new(temp / SIDECAR, _sealed(sidecar), partial(failpoint, "half_json"))
     failpoint("after_json")
     platform.fsync_folder(temp)
@@ -54,11 +55,11 @@ def write_kinds(folder: Path, kinds: list[str]) -> None:
 def add_metrics(folder: Path, values: Mapping[str, float]) -> None:
     """Add metrics to a saved checkpoint, or replace them, atomically."""
     sidecar = read_sidecar(folder)
-    info = {**sidecar["info"], "metrics": {**sidecar["info"]["metrics"], **values}}
+    info: CheckpointInfo = {**sidecar["info"], "metrics": {**sidecar["info"]["metrics"], **values}}
     files.write_bytes(folder / SIDECAR, _sealed({**sidecar, "info": info}))
 
 
-def _sealed(sidecar: Mapping[str, Any]) -> bytes:
+def _sealed(sidecar: Sidecar) -> bytes:
     """The sidecar's bytes, ending with the hash of the bytes before it."""
     return _with_hash(files.dump_json({**sidecar, "self": ""}).encode().removesuffix(_BLANK))
 
@@ -71,7 +72,7 @@ def _is_sealed(raw: bytes) -> bool:
     return raw == _with_hash(raw[: -len(_BLANK) - _HASH])
 
 
-def read_sidecar(folder: Path, step: int | None = None) -> dict[str, Any]:
+def read_sidecar(folder: Path, step: int | None = None) -> Sidecar:
     """The verified checkpoint.json (of this step, if one is given): format, step, kinds, info, files."""
     if folder.is_symlink():
         raise Damaged(f"checkpoint {folder.name} is a link: not followed")
@@ -89,10 +90,10 @@ def read_sidecar(folder: Path, step: int | None = None) -> dict[str, Any]:
         sound = False
     if not sound or step not in (None, rest["step"]):
         raise Damaged(f"checkpoint {folder.name} is damaged: {SIDECAR} is not what was saved")
-    return rest
+    return cast("Sidecar", rest)
 
 
-def read_tensors(folder: Path, name: str, sidecar: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def read_tensors(folder: Path, name: str, sidecar: Sidecar) -> dict[str, np.ndarray]:
     """One of the two tensor files, verified against its hash."""
     expected = sidecar["files"][name]
     data = _read(folder, name, expected["bytes"])

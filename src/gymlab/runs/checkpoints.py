@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from gymlab.runs.checkpoint_folder import (
 from gymlab.runs.failpoints import failpoint
 from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import CheckpointIndex, CheckpointInfo
 
 _NUMBERED = re.compile(r"0|[1-9][0-9]{0,18}")
 _REPLACED = ".old-"  # prefix of a folder while a new one of the same step takes its place
@@ -53,7 +54,7 @@ class Loaded(NamedTuple):
     path: Path
     policy: dict[str, np.ndarray]
     state: dict[str, np.ndarray]
-    info: dict[str, Any]
+    info: CheckpointInfo
     notes: list[str]  # about damaged checkpoints that were skipped
     step: int  # the folder's name
 
@@ -64,7 +65,7 @@ def folder_of(paths: RunPaths, clock: Clock) -> Path:
 
 
 def save_checkpoint(
-    paths: RunPaths, *, step: int, policy: Arrays, state: Arrays, info: dict[str, Any], kinds: set[Kind], keep: int
+    paths: RunPaths, *, step: int, policy: Arrays, state: Arrays, info: CheckpointInfo, kinds: set[Kind], keep: int
 ) -> Path:
     """Save a checkpoint, then prune to `keep` periodic ones beside best and last.
 
@@ -79,7 +80,7 @@ def save_checkpoint(
         kinds = kinds | _index_kinds(index, str(step))  # saved again at the same step, it keeps its kinds
         temp = folder / f"{_TEMP}{step}-{secrets.token_hex(4)}"
         try:
-            write_folder(temp, step, policy, state, {"kinds": sorted(kinds), "info": info})
+            write_folder(temp, step, policy, state, sorted(kinds), info)
             target = _publish(temp, folder / str(step))
         finally:
             shutil.rmtree(temp, ignore_errors=True)  # exists only if an error came before the rename
@@ -109,7 +110,7 @@ def promote(paths: RunPaths, step: int) -> Path:
     return folder
 
 
-def _not_pruned(kinds: Mapping[str, list[str]], index: Mapping[str, Any]) -> set[str | None]:
+def _not_pruned(kinds: Mapping[str, list[str]], index: CheckpointIndex) -> set[str | None]:
     """The names in the index, and the last checkpoint before each whose evaluation a run resumed there waits for."""
     names = {index["best"], index["last"], *index["periodic"]}
     asked = sorted((int(name) for name, own in kinds.items() if "asked" in own), reverse=True)
@@ -138,33 +139,33 @@ def _publish(temp: Path, target: Path) -> Path:
     return target
 
 
-def _index_kinds(index: Mapping[str, Any], name: str) -> set[Kind]:
+def _index_kinds(index: CheckpointIndex, name: str) -> set[Kind]:
     best: set[Kind] = {"best"} if index["best"] == name else set()
     return best | {"periodic"} if name in index["periodic"] else best
 
 
-def _next_index(index: Mapping[str, Any], newest: str, kinds: set[Kind], keep: int) -> dict[str, Any]:
+def _next_index(index: CheckpointIndex, newest: str, kinds: set[Kind], keep: int) -> CheckpointIndex:
     periodic = {*index["periodic"], newest} if "periodic" in kinds else set(index["periodic"])
     best = newest if "best" in kinds else index["best"]
     return {"last": newest, "best": best, "periodic": sorted(periodic, key=int)[-keep:] if keep > 0 else []}
 
 
-def read_index(paths: RunPaths) -> dict[str, Any]:
+def read_index(paths: RunPaths) -> CheckpointIndex:
     """`{"last": name, "best": name, "periodic": [names]}`; derived from the folders where the file does not match."""
     return _checked_index(_stored_index(paths), _read_kinds(paths))
 
 
-def _checked_index(stored: dict[str, Any] | None, kinds: dict[str, list[str]]) -> dict[str, Any]:
+def _checked_index(stored: CheckpointIndex | None, kinds: dict[str, list[str]]) -> CheckpointIndex:
     """The stored index if it agrees with the sidecars, else the index that these make."""
     derived = _index_of(kinds)
-    if stored is None or any(stored[key] != derived[key] for key in ("last", "best")):
+    if stored is None or (stored["last"], stored["best"]) != (derived["last"], derived["best"]):
         return derived
     periodic = stored["periodic"]
     valid = len(set(periodic)) == len(periodic) and set(periodic) <= set(derived["periodic"])
     return stored if valid else derived
 
 
-def _index_of(kinds: dict[str, list[str]]) -> dict[str, Any]:
+def _index_of(kinds: dict[str, list[str]]) -> CheckpointIndex:
     return {
         "last": next(iter(kinds), None),
         "best": next((name for name, own in kinds.items() if "best" in own), None),
@@ -181,13 +182,13 @@ def _read_kinds(paths: RunPaths) -> dict[str, list[str]]:
     return kinds
 
 
-def _stored_index(paths: RunPaths) -> dict[str, Any] | None:
+def _stored_index(paths: RunPaths) -> CheckpointIndex | None:
     """index.json; None if it cannot be read."""
     with contextlib.suppress(OSError, RunError, KeyError, TypeError, AttributeError):
-        index = files.read_json(paths.inside(paths.checkpoint_index))
+        index = cast("CheckpointIndex", files.read_json(paths.inside(paths.checkpoint_index)))
         names = [index["last"], *index["periodic"], *([] if index["best"] is None else [index["best"]])]
-        if all(_NUMBERED.fullmatch(name) for name in names):
-            return {key: index[key] for key in ("last", "best", "periodic")}
+        if all(_NUMBERED.fullmatch(cast("str", name)) for name in names):  # TypeError for another kind of value
+            return {"last": index["last"], "best": index["best"], "periodic": index["periodic"]}
     return None
 
 
@@ -314,7 +315,8 @@ def _candidates(paths: RunPaths, which: str, notes: list[str]) -> list[tuple[int
     if which == "last":
         return list(folders.items())
     if which == "best":
-        named = (_stored_index(paths) or {}).get("best")
+        index = _stored_index(paths)
+        named = None if index is None else index["best"]
         best = [item for item in folders.items() if _is_best(item[1], damaged=str(item[0]) == named)]
         if folders and not best:
             notes.append(f"run '{paths.run_id}' has no best checkpoint yet")

@@ -10,10 +10,11 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from gymlab.core.cooperative_lock import yield_lock
 from gymlab.core.errors import RunError
+from gymlab.core.types import Json
 from gymlab.runs import platform
 
 TEMP_MARK = ".tmp-"
@@ -53,12 +54,12 @@ def write_text(path: Path, text: str, *, durable: bool = True) -> None:
     write_bytes(path, text.encode(), durable=durable)
 
 
-def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+def write_json(path: Path, value: object, *, durable: bool = True) -> None:
     """Replace a JSON file atomically."""
     write_text(path, dump_json(value), durable=durable)
 
 
-def dump_json(value: Any) -> str:
+def dump_json(value: object) -> str:
     """Indented JSON of plain and NumPy values, with short values on one line. NaN and infinities as Python writes them.
 
     `json.dumps(indent=2)` takes ten times as long, and checkpoints wait for it.
@@ -66,7 +67,7 @@ def dump_json(value: Any) -> str:
     return _lines(value, "\n", room=0) + "\n"
 
 
-def _lines(value: Any, line: str, room: int) -> str:
+def _lines(value: object, line: str, room: int) -> str:
     """`value` on one line if it fits in `room`, else one item per line; `line` is the newline with its indent."""
     text = json.dumps(value, default=_json_default)
     if len(text) <= room or not isinstance(value, dict | list | tuple) or not value:
@@ -83,12 +84,12 @@ def _lines(value: Any, line: str, room: int) -> str:
     return f"[{deeper}{f',{deeper}'.join(items)}{line}]"
 
 
-def strict_json(value: Any) -> str:
+def strict_json(value: object) -> str:
     """Standard JSON on one line, for other programs: NaN and infinities become null."""
     return json.dumps(_finite(json.loads(json.dumps(value, default=_json_default))))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -96,7 +97,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _json_default(value: Any) -> Any:
+def _json_default(value: object) -> Json:
     if hasattr(value, "tolist"):  # NumPy arrays and scalars
         return value.tolist()
     if isinstance(value, Path):
@@ -115,11 +116,12 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
         return file.read()
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> Json:
     """The content of a JSON file; RunError if it is damaged, FileNotFoundError if it does not exist."""
     raw = read_bytes(path, MAX_JSON_BYTES)
     try:
-        return json.loads(raw.decode())
+        content: Json = json.loads(raw.decode())
+        return content
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is damaged: {error}") from error
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gymlab.runs import files
 from gymlab.runs.paths import RunPaths, run_paths
+from gymlab.runs.records import GroupRecord
 from gymlab.runs.status import read_record, read_status
 
 FOLDER = ".groups"
@@ -54,10 +55,11 @@ def write_group(runs_root: Path, group: Group) -> None:
 
 def read_group(runs_root: Path, name: str) -> Group | None:
     """The group of that name; None if there is none."""
-    record: dict[str, Any] = read_record(_path(runs_root, name))
+    record = cast("GroupRecord", read_record(_path(runs_root, name)))
     try:
         members = tuple(Member(m["run_id"], m["seed"], tuple(m["overrides"])) for m in record["members"])
-        return Group(**record | {"members": members, "tags": tuple(record["tags"])})
+        fields: dict[str, Any] = {**record, "members": members, "tags": tuple(record["tags"])}
+        return Group(**fields)
     except (KeyError, TypeError):
         return None
 

@@ -10,10 +10,10 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gymlab.core.errors import RunError, UserError
 from gymlab.runs import platform
+from gymlab.runs.records import OwnerRecord
 
 _PATIENCE = 0.2  # seconds: a probe (`lock_holder`) holds the lock for microseconds
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()
@@ -100,7 +100,7 @@ def read_owner(path: Path) -> Owner | None:
     """The process that holds or last held the lock; None if there is no readable record."""
     try:
         with os.fdopen(platform.open_read(path), "rb") as file:
-            record: dict[str, Any] = json.loads(file.read(4096).decode())
+            record: OwnerRecord = json.loads(file.read(4096).decode())
         return Owner(int(record["pid"]), str(record["host"]), record.get("start"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from gymlab.core.clock import StepClock
 from gymlab.core.errors import FormatError
+from gymlab.core.types import Json, JsonObject
 from gymlab.runs import platform
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import GitState, ManifestEnv, ManifestRecord
 from gymlab.runs.redact import redact_argv, redact_tree
 from gymlab.runs.status import now, read_record
 
@@ -46,15 +48,15 @@ def build_manifest(
     command: Sequence[str],
     seed: int,
     recipe: str,
-    env: Mapping[str, Any],
-    engine: Mapping[str, Any],
+    env: ManifestEnv,
+    engine: JsonObject,
     references: Mapping[str, str],
-    fingerprint: Mapping[str, Any],
-) -> dict[str, Any]:
+    fingerprint: JsonObject,
+) -> ManifestRecord:
     """The manifest of a new run. `env` is the resolved stack (with `id`), `engine` the choice and its reason,
     `references` the sha256 of every user file a recipe names. Further keys (algorithm, group, note) may be added.
     """
-    facts: dict[str, Any] = {
+    facts = {
         "format": FORMAT,
         "created": now(),
         "recipe": recipe,
@@ -67,13 +69,12 @@ def build_manifest(
         "platform": {"system": system.platform(), "host": platform.host_name(), "cores": platform.usable_cores()},
         "fingerprint": dict(fingerprint),
     }
-    clean: dict[str, Any] = redact_tree(facts)
-    return {**clean, "command": redact_argv(command)}
+    return cast("ManifestRecord", {**redact_tree(facts), "command": redact_argv(command)})
 
 
-def read_manifest(paths: RunPaths) -> dict[str, Any]:
+def read_manifest(paths: RunPaths) -> ManifestRecord:
     """The manifest of a run, {} where it cannot be read."""
-    return read_record(paths.inside(paths.manifest))
+    return cast("ManifestRecord", read_record(paths.inside(paths.manifest)))
 
 
 def checkpoint_clock(paths: RunPaths) -> StepClock:
@@ -104,7 +105,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def fingerprint(**more: Any) -> dict[str, Any]:
+def fingerprint(**more: Json) -> dict[str, Json]:
     """Everything known to change rounding. The caller adds what only it knows: `device`, `engine`."""
     return {
         "versions": versions(),
@@ -118,7 +119,7 @@ def fingerprint(**more: Any) -> dict[str, Any]:
     }
 
 
-def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def compare_fingerprint(before: JsonObject, after: JsonObject) -> list[str]:
     """The differences that break exactness, one line each; none means that a resume can be exact."""
     old = _flat(before)
     new = _flat(after)
@@ -131,25 +132,25 @@ def compare_fingerprint(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     ]
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(tree: JsonObject, prefix: str = "") -> dict[str, Json]:
+    flat: dict[str, Json] = {}
     for key, value in tree.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
 
 
-def _value(flat: Mapping[str, Any], name: str) -> str:
+def _value(flat: JsonObject, name: str) -> str:
     return str(flat[name]) if name in flat else "none"
 
 
 @lru_cache(maxsize=1)
-def _recent_git_state(folder: Path, minute: int) -> dict[str, Any] | None:
+def _recent_git_state(folder: Path, minute: int) -> GitState | None:
     """`git_state`, cached for the current minute: hundreds of runs may start together."""
     del minute
     return git_state(folder)
 
 
-def git_state(folder: Path) -> dict[str, Any] | None:
+def git_state(folder: Path) -> GitState | None:
     """Commit and whether tracked files differ from it; None outside a repository or where git is slow or missing."""
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:

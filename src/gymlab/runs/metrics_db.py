@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from gymlab.core.errors import RunError
 from gymlab.core.types import Histogram
 
 CLOCK_COLUMNS = ("updates", "vec_steps", "env_steps", "episodes", "seconds", "gradient_steps")
-Cell = float | str | None
+Cell = float | str | bytes | None
 
 _HISTOGRAM_TABLE = (
     "CREATE TABLE IF NOT EXISTS histograms (id INTEGER NOT NULL, name TEXT NOT NULL, low REAL NOT NULL, "
@@ -107,7 +107,7 @@ def encode_cell(value: float | None) -> Cell:
     return exact if exact == exact else "nan"  # noqa: PLR0124 - the quickest test for NaN
 
 
-def decode_cell(value: Any) -> float:
+def decode_cell(value: Cell) -> float:
     """The value of a stored cell; NaN for NULL."""
     if isinstance(value, int | float):
         return value
@@ -201,7 +201,7 @@ def histogram_names(db: sqlite3.Connection) -> list[str]:
 
 def read_histograms(db: sqlite3.Connection, name: str, clock: str) -> Histograms:
     """The histograms of one name with the clock of their rows; those with another number of bins are left out."""
-    found: Iterable[tuple[Any, ...]] = ()
+    found: Iterable[tuple[Cell, ...]] = ()
     if _has_histograms(db):
         query = (
             f"SELECT updates.{clock}, low, high, counts FROM histograms JOIN updates ON updates.id = histograms.id "  # noqa: S608
@@ -227,15 +227,17 @@ def _pack_counts(counts: tuple[int, ...]) -> bytes:
     return bytes([width]) + np.array(counts, _COUNT_TYPES[width]).tobytes()
 
 
-def _unpack_counts(blob: Any) -> np.ndarray:
+def _unpack_counts(blob: Cell) -> np.ndarray:
     """The counts; RunError where a blob of an untrusted file is not a histogram."""
-    width = blob[0] if isinstance(blob, bytes) and blob else 0
+    if not isinstance(blob, bytes):
+        raise RunError("metrics.db holds a damaged histogram")
+    width = blob[0] if blob else 0
     if width not in _COUNT_TYPES or (len(blob) - 1) % width or (len(blob) - 1) // width > _MAX_BINS:
         raise RunError("metrics.db holds a damaged histogram")
     return np.frombuffer(blob, _COUNT_TYPES[width], offset=1)
 
 
-def _edge(value: Any) -> float:
+def _edge(value: Cell) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value):
         raise RunError(f"metrics.db holds {value!r} where a histogram edge is expected")
     return float(value)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -292,7 +292,7 @@ class CurveReader(MetricsReader):
         values = {name: np.repeat(cells[:, start + i, None], 3, 1) for i, name in enumerate(here)}
         return Buckets(cells[:, 0].astype(np.int64), {a: cells[:, 1 + i] for i, a in enumerate(CLOCKS)}, values)
 
-    def _folded(self, names: Sequence[str], width: int, first: int, *, checked: bool) -> list[tuple[Any, ...]]:
+    def _folded(self, names: Sequence[str], width: int, first: int, *, checked: bool) -> list[tuple[Cell, ...]]:
         columns = [_finite_cell(name) if checked else metrics_db.quote_name(name) for name in names]
         parts = ", ".join(["id / :width AS bucket", *(f"max({axis})" for axis in CLOCKS), *map(_aggregates, columns)])
         query = f"SELECT {parts} FROM updates WHERE id >= :start GROUP BY bucket ORDER BY bucket"  # noqa: S608
@@ -364,5 +364,5 @@ def _finite_cell(name: str) -> str:
     return f"CASE WHEN typeof({column}) = 'real' AND abs({column}) < 9e999 THEN {column} END"
 
 
-def _is_finite(cell: Any) -> bool:
+def _is_finite(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, int | float) and -1e308 < cell < 1e308)

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TextIO
+from typing import TextIO, TypeVar, cast
 from urllib.parse import quote
 
 MASK = "***"
@@ -80,12 +80,15 @@ def redact_argv(argv: Sequence[str]) -> list[str]:
     return clean
 
 
-def redact_tree(value: Any) -> Any:
+T = TypeVar("T")
+
+
+def redact_tree(value: T) -> T:
     """Nested mappings and sequences without their secrets: values under a secret name, and secrets inside texts."""
-    return _redacted_tree(value, _secret_values())
+    return cast("T", _redacted_tree(value, _secret_values()))
 
 
-def _redacted_tree(value: Any, values: Sequence[str]) -> Any:
+def _redacted_tree(value: object, values: Sequence[str]) -> object:
     if isinstance(value, Mapping):
         return {
             key: MASK if isinstance(item, str) and item and _is_secret_name(str(key)) else _redacted_tree(item, values)
@@ -96,7 +99,7 @@ def _redacted_tree(value: Any, values: Sequence[str]) -> Any:
     return _redacted(value, values) if isinstance(value, str) else value
 
 
-def secrets_in(value: Any) -> Iterator[str]:
+def secrets_in(value: object) -> Iterator[str]:
     """What `redact_tree` masks in nested values."""
     if isinstance(value, Mapping):
         for key, item in value.items():

@@ -15,12 +15,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
 from gymlab.core.errors import UserError
 from gymlab.runs import files, platform
 from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import PauseState
 from gymlab.runs.status import read_record
 
 Request = Literal["pause", "step", "resume", "evaluate", "checkpoint"]
@@ -65,9 +66,9 @@ def write_pause_state(paths: RunPaths, *, paused: bool, updates: int) -> None:
     files.write_json(_pause_state(paths), {"paused": paused, "updates": updates}, durable=False)
 
 
-def read_pause_state(paths: RunPaths) -> dict[str, Any]:
+def read_pause_state(paths: RunPaths) -> PauseState:
     """`paused` and `updates` as last written; {} if the run was not paused in this session."""
-    return read_record(_pause_state(paths))
+    return cast("PauseState", read_record(_pause_state(paths)))
 
 
 def request_stop(paths: RunPaths, owner: Owner) -> str:

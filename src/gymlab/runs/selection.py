@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.runs import checkpoints
 from gymlab.runs.manifest import require_format
 from gymlab.runs.paths import RunPaths, run_paths, stored_name, valid_run_id
+from gymlab.runs.records import RegistryEntry
 from gymlab.runs.registry import Registry
 
 _LISTED = 8
@@ -115,7 +115,7 @@ def newest_run(
     return None
 
 
-def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
+def _by_rank(text: str, runs: list[RegistryEntry], root: Path) -> str:
     rank, _, env = text.partition(":")
     if rank not in ("@last", "@best") or (env and rank == "@last"):
         raise UserError(f"unknown run {text[:80]!r}: {suggestion(text[:80], ['@last', '@best', '@best:ENV'])}")
@@ -132,7 +132,7 @@ def _by_rank(text: str, runs: list[dict[str, Any]], root: Path) -> str:
     return str(max(scored, key=lambda run: _score(run) or 0.0)["id"])  # of equals the newest, which comes first
 
 
-def _score(run: dict[str, Any]) -> float | None:
+def _score(run: RegistryEntry) -> float | None:
     value = run.get("score")
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import cast
 
 from gymlab.core.errors import RunError
+from gymlab.core.types import Json
 from gymlab.runs import files
 from gymlab.runs.locks import lock_holder, read_owner
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import StatusRecord
 
-Status = Literal["running", "finished", "stopped", "crashed", "failed"]
 STATUSES = ("running", "finished", "stopped", "crashed", "failed")
 
 
@@ -20,7 +21,7 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Json]:
     """A JSON object from a file; {} if it is missing or damaged."""
     try:
         record = files.read_json(path)
@@ -29,18 +30,14 @@ def read_record(path: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def read_status(paths: RunPaths) -> dict[str, Any]:
-    """The run's status record; `running` becomes `crashed` if no process holds the run's lock.
-
-    `filming`: how many films a recorder process still makes of a run that has ended.
-    Keys: status, stop_reason, started, ended, heartbeat, beats, sessions, pid, host, clock, summary.
-    """
+def read_status(paths: RunPaths) -> StatusRecord:
+    """The run's status record; `running` becomes `crashed` if no process holds the run's lock."""
     holder = lock_holder(paths.lock)  # first: a run that ends in between has then written its final status
-    record = read_record(paths.status)
+    record = cast("StatusRecord", read_record(paths.status))
     stored = record.get("status")
     if holder is not None:
         # The owner may not have written it yet, or holds a run that has ended (to remove or resume it).
-        record |= {"status": stored if stored in ("finished", "stopped", "failed") else "running"}
+        record["status"] = stored if stored in ("finished", "stopped", "failed") else "running"
         return record
     if stored not in STATUSES or stored == "running":
         owner = read_owner(paths.lock)

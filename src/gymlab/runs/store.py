@@ -6,18 +6,18 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack, cast
 
 from gymlab.core.errors import GymlabError, RunError, UserError
 from gymlab.runs import checkpoints, files
 from gymlab.runs.locks import Owner, RunLock, RunLocked
 from gymlab.runs.paths import RunPaths, new_run_id, prepare_runs_folder, run_paths, stored_name
+from gymlab.runs.records import ManifestRecord, Status, StatusRecord, SummaryRecord
 from gymlab.runs.redact import redact, redact_tree
 from gymlab.runs.registry import Registry
-from gymlab.runs.status import Status, now, read_record
+from gymlab.runs.status import now, read_record
 from gymlab.runs.videos import recorder_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class RunStore:
         self.paths = paths
         self._lock = lock
         self._fresh = fresh
-        self._status: dict[str, Any] = read_record(paths.status)
+        self._status = cast("StatusRecord", read_record(paths.status))
         self._last_beat = -HEARTBEAT_SECONDS
         self._started = False
 
@@ -75,12 +75,12 @@ class RunStore:
         return Registry(self.paths.root.parent)
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusRecord:
         """The record as this process last wrote it."""
-        return dict(self._status)
+        return self._status.copy()
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        files.write_json(self.paths.manifest, {"run_id": self.run_id, **redact_tree(manifest)})
+    def write_manifest(self, manifest: ManifestRecord) -> None:
+        files.write_json(self.paths.manifest, {"run_id": self.run_id, **redact_tree(dict(manifest))})
 
     def write_recipe(self, text: str) -> None:
         """The run's recipe, without secrets already: masking YAML as mere text would break it."""
@@ -111,10 +111,10 @@ class RunStore:
         if tick - self._last_beat < HEARTBEAT_SECONDS:
             return
         self._last_beat = tick
-        self._status["clock"] = clock._asdict()
+        self._status["clock"] = clock.as_json()
         self._write_status(durable=False)
 
-    def note(self, **summary: Any) -> None:
+    def note(self, **summary: Unpack[SummaryRecord]) -> None:
         """Add results (score, solved, eval ...) to the summary in the status and the registry."""
         self._status["summary"] = {**self._status.get("summary", {}), **redact_tree(summary)}
         self._write_status()
@@ -124,7 +124,7 @@ class RunStore:
         """Write the final status of this session."""
         self._status |= {"status": status, "stop_reason": redact(stop_reason), "ended": now()}
         if clock is not None:
-            self._status["clock"] = clock._asdict()
+            self._status["clock"] = clock.as_json()
         self._write_status()
         self._started = False
         self._update_registry()

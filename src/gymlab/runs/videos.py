@@ -10,9 +10,9 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
@@ -21,6 +21,7 @@ from gymlab.runs.checkpoints import read_index
 from gymlab.runs.locks import Owner, RunLock, lock_holder
 from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import PendingRecord, VideoRecord
 
 MOST_FORMER_BEST = 8  # videos of policies that were the best once
 _POLL_SECONDS = 0.1
@@ -33,7 +34,7 @@ class Clip(NamedTuple):
     path: Path
     env_steps: int
     kinds: tuple[str, ...]  # first, best, final, evaluation
-    about: Mapping[str, Any]
+    about: VideoRecord
 
     @property
     def sidecar(self) -> Path:
@@ -49,7 +50,7 @@ class PendingClip(NamedTuple):
 
     def write(self) -> None:
         """Write its JSON file, at first and when the policy got another kind."""
-        files.write_json(self.policy.with_suffix(".json"), {"clock": self.clock._asdict(), "kinds": self.kinds})
+        files.write_json(self.policy.with_suffix(".json"), {"clock": self.clock.as_json(), "kinds": self.kinds})
 
     def with_kinds(self, kinds: Iterable[str]) -> PendingClip:
         """With these kinds too, also on disk."""
@@ -91,7 +92,7 @@ def _read(path: Path) -> Clip | None:
     if named is None or not path.is_file() or path.is_symlink():
         return None
     with contextlib.suppress(OSError, RunError, KeyError, TypeError, ValueError):
-        about = files.read_json(path.with_suffix(".json"))
+        about = cast("VideoRecord", files.read_json(path.with_suffix(".json")))
         if int(about["env_steps"]) == int(named["steps"]):
             return Clip(path, int(named["steps"]), tuple(map(str, about["kinds"])), about)
     return None
@@ -129,7 +130,7 @@ def add_pending(paths: RunPaths, policy: Path | bytes, clock: Clock, kinds: tupl
 def read_pending(path: Path) -> PendingClip | None:
     """A pending policy by the path of its file; None if its JSON file is missing or damaged."""
     with contextlib.suppress(OSError, RunError, KeyError, TypeError, ValueError):
-        about = files.read_json(path.with_suffix(".json"))
+        about = cast("PendingRecord", files.read_json(path.with_suffix(".json")))
         return PendingClip(path, Clock(**about["clock"]), tuple(map(str, about["kinds"])))
     return None
 

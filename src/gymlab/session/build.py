@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -16,7 +16,8 @@ from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.algorithms.settings import OPTIMIZER_NAMES
 from gymlab.core.errors import UserError
 from gymlab.core.period import Period
-from gymlab.core.types import Array, Spaces
+from gymlab.core.types import Array, Space, Spaces, Tree
+from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
@@ -164,6 +165,7 @@ def build(
     if compiled is None:
         compiled = _compiled_parts(recipe, engine, plan, schedule, factory, on_step)
     elif isinstance(compiled.program, HostTrainer):
+        assert isinstance(engine, HostEngine), "programs of the two kinds have different keys"
         compiled = compiled._replace(program=compiled.program.again((engine,), schedule))
     else:
         compiled = compiled._replace(program=compiled.program.again(schedule))
@@ -194,7 +196,7 @@ def load_run(paths: RunPaths, which: str) -> tuple[Parts, Policy, str]:
 
 def _compiled_parts(
     recipe: Recipe,
-    engine: Any,
+    engine: HostEngine | JaxEngine,
     plan: RunPlan,
     schedule: HistogramSchedule,
     factory: Factory | None,
@@ -246,7 +248,7 @@ def make_agent(recipe: Recipe, spaces: Spaces) -> Agent:
     return Agent(algorithm, normalising, skips=recipe.on_nan == "skip", statistics=recipe.metrics.statistics)
 
 
-def make_encoder(policy: PolicySettings, space: Any) -> MakeEncoder:
+def make_encoder(policy: PolicySettings, space: Space) -> MakeEncoder:
     """The encoder a recipe names, or the default one for an observation space."""
     if policy.encoder is None or policy.encoder in ENCODERS:
         return choose_encoder(space, policy.encoder)
@@ -314,7 +316,7 @@ def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:
     lead = (recipe.n_steps, recipe.n_envs)
     obs, action = jax.eval_shape(lambda: (zero_obs(spaces, lead), zero_action(spaces.action, lead)))
 
-    def size(tree: Any) -> int:
+    def size(tree: Tree) -> int:
         return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
     return 2 * size(obs) + size(action) + 20 * math.prod(lead)  # obs and successor, action, scalars

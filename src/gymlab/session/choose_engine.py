@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from gymlab.core.errors import UserError
+from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.engines.sync_vector import Factory
 from gymlab.envs.make import import_all, split_wrappers
+from gymlab.envs.ports.port import JaxEnv
 from gymlab.envs.ports.registry import find_port
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
 from gymlab.envs.wrapper_stacks import WrapperStacks, evaluation_settings
 from gymlab.recipes.schema import Recipe
+from gymlab.runs.records import ManifestEnv
+
+if TYPE_CHECKING:
+    from gymlab.envs.engines.ale import AleEngine
 
 
-def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, str]:
+def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[HostEngine | JaxEngine, str]:
     """The training engine and why it is this one."""
     port, reason = compiled_env(recipe, factory)
     if port is not None:
@@ -43,19 +49,19 @@ def make_engine(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any
     return GymnasiumEngine(recipe.env, recipe.n_envs, seed, imports=recipe.imports, factory=factory), reason
 
 
-def _native_atari(recipe: Recipe, factory: Factory | None) -> Any:
+def _native_atari(recipe: Recipe, factory: Factory | None) -> type[AleEngine] | None:
     """The native Atari engine class, if requested, or if it fits and the choice is automatic."""
-    from gymlab.envs.engines.ale import AleEngine, unsupported_reason
+    from gymlab.envs.engines import ale
 
     eligible = recipe.engine == "ale" or (recipe.engine == "auto" and recipe.vectorization == "auto")
-    if not eligible or (recipe.engine == "auto" and (factory is not None or unsupported_reason(recipe.env))):
+    if not eligible or (recipe.engine == "auto" and (factory is not None or ale.unsupported_reason(recipe.env))):
         return None
     if factory is not None:
         raise UserError("engine: ale cannot run this recipe (the env is a Python object): use engine: auto")
-    return AleEngine
+    return ale.AleEngine
 
 
-def _envpool(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, str]:
+def _envpool(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[HostEngine, str]:
     """The EnvPool engine, only on request: its seeds give other episodes than Gymnasium's."""
     from gymlab.envs.engines.envpool import EnvPoolEngine
 
@@ -69,7 +75,7 @@ def _envpool(recipe: Recipe, seed: int, factory: Factory | None) -> tuple[Any, s
     return engine, "asked for" if engine.restorable else "asked for; a resumed run will begin new episodes"
 
 
-def compiled_env(recipe: Recipe, factory: Factory | None) -> tuple[Any, str]:
+def compiled_env(recipe: Recipe, factory: Factory | None) -> tuple[JaxEnv | None, str]:
     """The JAX port to use, or None, and the reason."""
     if recipe.engine in ("gymnasium", "ale", "envpool"):
         return None, "asked for"
@@ -114,8 +120,9 @@ def evaluation_engines(recipe: Recipe, factory: Factory | None) -> Callable[[int
     return make
 
 
-def env_description(settings: EnvSettings, stacks: WrapperStacks, limit: int) -> dict[str, Any]:
+def env_description(settings: EnvSettings, stacks: WrapperStacks, limit: int) -> ManifestEnv:
     """The resolved wrapper stacks of training and evaluation, for the manifest."""
     facts = settings.model_dump(mode="json", exclude={"id", "max_episode_steps"})
     evaluation = {"stack": stacks.evaluation, "leaves_out": stacks.left_out}
-    return {"id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit, **facts}
+    known = {"id": settings.id, "stack": stacks.training, "evaluation": evaluation, "max_episode_steps": limit}
+    return cast("ManifestEnv", {**known, **facts})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class PooledScore(NamedTuple):
     truncated: int
     by_seed: tuple[float, ...]  # the mean return from each
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> PooledScoreRecord:
         return {
             "mean": self.mean.value,
             "std": self.std,
@@ -61,6 +61,44 @@ class PooledScore(NamedTuple):
         }
 
 
+class PooledScoreRecord(TypedDict):
+    """A `PooledScore` as JSON."""
+
+    mean: float
+    std: float
+    n: int
+    low: float
+    high: float
+    iqm: float
+    iqm_low: float
+    iqm_high: float
+    length: float
+    truncated: int
+    by_seed: list[float]
+
+
+class ScoresRecord(TypedDict, total=False):
+    """The scores of a checkpoint as JSON."""
+
+    greedy: PooledScoreRecord
+    sampled: PooledScoreRecord
+    exact: float
+
+
+class CheckpointScoreRecord(TypedDict):
+    """A `CheckpointScore` as JSON: what `gymlab eval --json` prints."""
+
+    run_id: str
+    checkpoint: str
+    roles: list[str]
+    eval: ScoresRecord
+    eval_source: str  # what the episodes were played on
+    recipe: str
+    episodes: int
+    seeds: list[int]
+    episode_seeds: dict[Way, list[list[int]]]
+
+
 class CheckpointScore(NamedTuple):
     """A checkpoint's scores and how they were obtained."""
 
@@ -73,8 +111,10 @@ class CheckpointScore(NamedTuple):
     exact: float | None  # the greedy policy's true expected return, for envs that are a transition table
     episode_seeds: dict[Way, list[list[int]]]  # of every episode, by seed: the seed passed to the env's reset
 
-    def as_json(self) -> dict[str, Any]:
-        scores: dict[str, Any] = {way: pooled.as_json() for way, pooled in self.scores.items()}
+    def as_json(self) -> CheckpointScoreRecord:
+        scores: ScoresRecord = {}
+        for way, pooled in self.scores.items():
+            scores[way] = pooled.as_json()
         if self.exact is not None:
             scores["exact"] = self.exact
         return {

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any
 
+from gymlab.core.types import Json
 from gymlab.features.checkpoint import Checkpoint
 from gymlab.features.evaluate_async import EvaluateAsync, EvaluationGoal
 from gymlab.features.evaluate_sync import EvaluateSync
@@ -34,7 +34,7 @@ def evaluates_async(recipe: Recipe) -> bool:
     return recipe.budget_env_steps >= ASYNC_FROM
 
 
-def core_sharing(recipe: Recipe) -> dict[str, Any]:
+def core_sharing(recipe: Recipe) -> dict[str, Json]:
     """How trainer and evaluator share the cores, for the manifest: both use all, the trainer has precedence.
 
     Measured on two cores: docs/evaluation.md. With fewer cores the evaluator would round its sums differently.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.core.types import Rollout
+from gymlab.core.types import Array, Rollout
 from gymlab.experience.space_arrays import zero_obs
 from gymlab.recipes.resolve import read_run_recipe
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
-from gymlab.reports.fault_bundle import Bundle, statistics, write_bundle
+from gymlab.reports.fault_bundle import Bundle, FaultDescription, statistics, write_bundle
 from gymlab.runs.checkpoints import read_index
 from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
@@ -65,7 +65,7 @@ def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     before = parts.agent.policy(bad.state)
     after = parts.agent.policy(bad.after)
     tensors = to_tensors({"rollout": bad.rollouts, "before": before, "after": after})
-    report = {
+    report: FaultDescription = {
         "env_steps": bad.env_steps,
         "vec_steps": bad.vec_steps,
         "seed": parts.seed,
@@ -90,7 +90,7 @@ def _write_bundle(fault: NumericalFault, parts: Parts, paths: RunPaths) -> str:
     return f"bundle: {path}"
 
 
-def advice(findings: list[NonfiniteTensor], parts: Parts, hp: Mapping[str, Any]) -> list[str]:
+def advice(findings: list[NonfiniteTensor], parts: Parts, hp: Mapping[str, Array]) -> list[str]:
     """What to change, by the tensor that first had a NaN or infinity."""
     recipe = parts.recipe
     if not findings:
@@ -117,13 +117,20 @@ def _own_code(recipe: Recipe) -> list[str]:
     return [f"a look at the code of {name}"] if ":" in name else []
 
 
+class ReplayRecord(TypedDict):
+    """A `Replay` as JSON."""
+
+    deterministic: bool
+    message: str
+
+
 class Replay(NamedTuple):
     """The outcome of replaying a bad update twice."""
 
     deterministic: bool
     message: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ReplayRecord:
         return {"deterministic": self.deterministic, "message": self.message}
 
 
@@ -147,7 +154,7 @@ def replay(bundle: Bundle) -> Replay:
 def _run_update(parts: Parts, state: TrainState, bundle: Bundle) -> Tensors:
     """All results of the update. Compiled envs are stepped again; for others the rollout is the bundle's."""
     update = bundle.report["update"] - 1
-    hp = {"update": np.int32(update)}
+    hp: dict[str, np.generic] = {"update": np.int32(update)}
     hp |= {name: np.float32(x) if isinstance(x, float) else np.int32(x) for name, x in bundle.report["hp"].items()}
     if isinstance(parts.program, CompiledTrainer):
         rollouts = parts.program.recollect(state, update)

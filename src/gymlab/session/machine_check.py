@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import Json
 from gymlab.runs import platform
 from gymlab.runs.manifest import versions
 from gymlab.runs.redact import redact
@@ -68,22 +69,23 @@ class MachineProblem(NamedTuple):
     fix: str
 
 
-def examine() -> dict[str, Any]:
+def examine() -> dict[str, Json]:
     """Everything `gymlab doctor` prints. `problems` is a list, `ok` is False if one of them is essential."""
     problems: list[MachineProblem] = []
-    facts: dict[str, Any] = {
+    codecs = _codecs()
+    facts: dict[str, Json] = {
         "versions": versions(),
         "machine": _machine(),
         "devices": _devices(problems),
         "extras": {name: any(map(_installed, modules)) for name, modules in EXTRAS.items()},
-        "codecs": _codecs(),
+        "codecs": codecs,
         **_folders(problems),
         "variables": {name: redact(os.environ[name]) for name in _VARIABLES if name in os.environ},
     }
     missing = [name for name in CORE if not _installed(name)]
     if missing:
         problems.append(MachineProblem("essential", f"not installed: {', '.join(missing)}", "pip install gymlab"))
-    if not facts["codecs"]["h264"]:
+    if not codecs["h264"]:
         problems.append(
             MachineProblem("advice", "no video encoder: runs record no clips", "pip install 'gymlab[video]'")
         )
@@ -99,7 +101,7 @@ def _installed(module: str) -> bool:
     return False
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> dict[str, Json]:
     memory: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
@@ -116,7 +118,7 @@ def _machine() -> dict[str, Any]:
 _MEMORY = {"total": "MemTotal", "free": "MemAvailable"}
 
 
-def _devices(problems: list[MachineProblem]) -> list[dict[str, Any]]:
+def _devices(problems: list[MachineProblem]) -> list[dict[str, Json]]:
     """JAX's devices, queried in a child process, as a broken driver may hang or crash."""
     try:
         done = subprocess.run(
@@ -127,7 +129,7 @@ def _devices(problems: list[MachineProblem]) -> list[dict[str, Any]]:
             timeout=120,
             stdin=subprocess.DEVNULL,
         )
-        devices: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        devices: list[dict[str, Json]] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         message = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
         fix = "pip install --force-reinstall jax jaxlib, or JAX_PLATFORMS=cpu where a GPU driver is broken"
@@ -141,7 +143,7 @@ def _devices(problems: list[MachineProblem]) -> list[dict[str, Any]]:
     return devices
 
 
-def _codecs() -> dict[str, Any]:
+def _codecs() -> dict[str, Json]:
     ffmpeg = shutil.which("ffmpeg")
     h264 = False
     av = None
@@ -153,7 +155,7 @@ def _codecs() -> dict[str, Any]:
     return {"av": av, "ffmpeg": ffmpeg, "h264": h264 or ffmpeg is not None}
 
 
-def _folders(problems: list[MachineProblem]) -> dict[str, Any]:
+def _folders(problems: list[MachineProblem]) -> dict[str, Json]:
     from gymlab.recipes.project_settings import cache_folder, runs_folder
 
     try:
@@ -165,7 +167,7 @@ def _folders(problems: list[MachineProblem]) -> dict[str, Any]:
     return {"runs": _runs(runs, problems), "cache": _cache(cache, problems)}
 
 
-def _runs(folder: Path, problems: list[MachineProblem]) -> dict[str, Any]:
+def _runs(folder: Path, problems: list[MachineProblem]) -> dict[str, Json]:
     fault = _writing_fault(folder)
     if fault:
         fix = "choose another folder with $GYMLAB_RUNS or `runs` in gymlab.toml, on a local disk"
@@ -178,7 +180,7 @@ def _runs(folder: Path, problems: list[MachineProblem]) -> dict[str, Any]:
     return {"folder": str(folder), "writable": not fault, "free_bytes": free}
 
 
-def _cache(folder: Path, problems: list[MachineProblem]) -> dict[str, Any]:
+def _cache(folder: Path, problems: list[MachineProblem]) -> dict[str, Json]:
     fault = _writing_fault(folder)
     if fault:
         fix = "choose another folder with $GYMLAB_CACHE"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -11,7 +11,8 @@ from gymnasium import spaces as gym
 
 from gymlab.core.errors import UserError
 from gymlab.core.jax_keys import run_key, stream_key
-from gymlab.core.types import Array, Masked, Spaces, Tree
+from gymlab.core.types import Array, Masked, Space, Spaces, Tree
+from gymlab.envs.gymnasium_types import EnvValue
 from gymlab.envs.step_buffer import leaf_dtype, leaf_shape, leaves
 from gymlab.networks.distributions import to_env_action
 from gymlab.training.agent import Agent
@@ -32,7 +33,7 @@ def compile_agent(agent: Agent, n_envs: int) -> CompiledAgent:
     def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
         return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
 
-    def _begin(key: Array) -> tuple[Any, Any]:  # the name of the function in HostTrainer: they share a cache entry
+    def _begin(key: Array) -> tuple[Tree, Tree]:  # the name of the function in HostTrainer: they share a cache entry
         return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.initial_normaliser()
 
     return CompiledAgent(agent, jax.jit(act), jax.jit(_begin))
@@ -49,7 +50,7 @@ class Predictor:
         self._carries: dict[int, Tree] = {}
 
     def __call__(
-        self, policy: Policy, observation: Any, *, deterministic: bool, action_masks: Any = None
+        self, policy: Policy, observation: EnvValue, *, deterministic: bool, action_masks: np.ndarray | None = None
     ) -> np.ndarray:
         """The action (one, or one per row) that the env takes."""
         obs, single = add_batch_axis(self._spaces.observation, observation)
@@ -66,7 +67,7 @@ class Predictor:
         return np.asarray(action[0]) if single else action
 
 
-def add_batch_axis(space: Any, obs: Any, name: str = "observation") -> tuple[Tree, bool]:
+def add_batch_axis(space: Space, obs: EnvValue, name: str = "observation") -> tuple[Tree, bool]:
     """The observation with a leading axis, and whether there was none."""
     if isinstance(space, gym.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
@@ -81,7 +82,7 @@ def add_batch_axis(space: Any, obs: Any, name: str = "observation") -> tuple[Tre
     return _leaf(space, obs, name)
 
 
-def _leaf(space: Any, obs: Any, name: str) -> tuple[np.ndarray, bool]:
+def _leaf(space: Space, obs: EnvValue, name: str) -> tuple[np.ndarray, bool]:
     shape = leaf_shape(space)
     if isinstance(obs, tuple) and len(obs) == 2 and isinstance(obs[1], dict):
         raise UserError("predict: got what a Gymnasium reset returns: write `obs, info = env.reset()`")

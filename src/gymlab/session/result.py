@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gymlab.core.clock import Clock
+from gymlab.runs.records import ResultRecord
 from gymlab.training.events import Control, Evaluated, Event, Feature
 
 
@@ -70,7 +70,7 @@ class Result:
             lines.append(f"{films} still being made: {self.run_dir / 'videos'}")
         return lines
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ResultRecord:
         return {
             "run_id": self.run_id,
             "run_dir": str(self.run_dir),

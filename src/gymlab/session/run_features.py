@@ -11,7 +11,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import AlertEngine
@@ -42,7 +41,7 @@ from gymlab.runs.manifest import versions
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.store import RunStore
 from gymlab.session.build import Parts, algorithm_class
-from gymlab.training.events import Feature
+from gymlab.training.events import Feature, FeatureState
 
 log = logging.getLogger(__name__)
 MOST_FILMED = 8  # runs in one process that record videos: each has a recorder process
@@ -68,7 +67,7 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
     ]
 
 
-def restore_features(features: Sequence[Feature], states: Mapping[str, dict[str, Any]]) -> None:
+def restore_features(features: Sequence[Feature], states: Mapping[str, FeatureState]) -> None:
     """Restore every feature that has a state in the checkpoint."""
     for feature in features:
         try:

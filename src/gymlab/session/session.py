@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from gymlab.core.clock import Clock
+from gymlab.core.types import Json
 from gymlab.envs.references import reference_hash
 from gymlab.envs.registry import foreign_registration_json
 from gymlab.envs.step_buffer import leaf_shape
@@ -26,6 +27,7 @@ from gymlab.features.remote_control import RemoteControl
 from gymlab.features.video import FilmsAtEnd
 from gymlab.metrics.catalogue import reproducible
 from gymlab.metrics.run_totals import RunTotals
+from gymlab.recipes.overrides import Change
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
@@ -34,6 +36,7 @@ from gymlab.runs.locks import Owner
 from gymlab.runs.manifest import build_manifest, checkpoint_clock, fingerprint, versions
 from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import CheckpointInfo, ManifestRecord
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.store import RunStore
 from gymlab.session.build import Parts, build, updates_per_row
@@ -46,7 +49,7 @@ from gymlab.session.run_guard import RunGuard, guard_run, startup_done
 from gymlab.session.run_summary import RunSummary, summarize_run
 from gymlab.session.signals import watch_signals
 from gymlab.trackers.assemble import Trackers, make_tracker
-from gymlab.training.events import Checkpointed, CheckpointKind, Feature
+from gymlab.training.events import Checkpointed, CheckpointKind, Feature, FeatureState
 from gymlab.training.loop import Barrier, Loop, TrainOutcome
 from gymlab.training.named_tensors import to_tensors
 from gymlab.training.state import TrainState
@@ -68,7 +71,7 @@ class Options:
     command: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
     solved_at_source: str | None = None
     notes: tuple[str, ...] = ()  # on how the recipe was resolved
-    changes: tuple[tuple[str, Any, Any], ...] = ()
+    changes: tuple[Change, ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
     evaluator_cores: tuple[int, ...] | None = None  # if this process is pinned to fewer
 
@@ -79,7 +82,7 @@ class Position:
 
     state: TrainState
     clock: Clock = field(default_factory=Clock)
-    features: dict[str, dict[str, Any]] = field(default_factory=dict)
+    features: dict[str, FeatureState] = field(default_factory=dict)
     horizon: Steps | None = None  # None: the budget
     resumed: bool = False
     notes: tuple[str, ...] = ()  # for the header and the log
@@ -243,7 +246,8 @@ class Session:
             "registered": foreign_registration_json(recipe.env.id),
             "changes": [list(change) for change in options.changes],
         }
-        self.store.write_manifest(manifest | {key: value for key, value in more.items() if value not in (None, [])})
+        known = cast("ManifestRecord", {key: value for key, value in more.items() if value not in (None, [])})
+        self.store.write_manifest(manifest | known)
         self.store.write_recipe(dump_redacted_recipe(recipe))
 
     def _barrier(self, record: Record, totals: RunTotals) -> Barrier:
@@ -252,16 +256,16 @@ class Session:
         named_by = checkpoint_clock(self.store.paths)
 
         def barrier(
-            state: TrainState, clock: Clock, features: dict[str, dict[str, Any]], kinds: tuple[CheckpointKind, ...]
+            state: TrainState, clock: Clock, features: dict[str, FeatureState], kinds: tuple[CheckpointKind, ...]
         ) -> Checkpointed:
             began = time.perf_counter()
             record.commit()
             if sums := totals.state():
                 features = {**features, totals.name: sums}
-            info = {
+            info: CheckpointInfo = {
                 "recipe": self.recipe.name,
                 "seed": self.options.seed,
-                "clock": clock._asdict(),
+                "clock": clock.as_json(),
                 "features": features,
                 "stateful": sorted(features),
                 "horizon": str(horizon),
@@ -298,7 +302,7 @@ class Session:
         )
 
 
-def run_fingerprint(parts: Parts) -> dict[str, Any]:
+def run_fingerprint(parts: Parts) -> dict[str, Json]:
     """What must be equal for a run to be resumed exactly: versions, device, engine."""
     vmapped = {"vmapped": parts.vmap_size} if parts.vmap_size > 1 else {}
     return fingerprint(device=parts.chosen.device, engine=parts.chosen.engine, **vmapped)

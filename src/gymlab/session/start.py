@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
+from gymlab.core.types import Json
 from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, read_run_recipe
 from gymlab.recipes.schema import Budget, Recipe, Steps
@@ -20,6 +20,7 @@ from gymlab.runs.checkpoints import cut_after, load_checkpoint, read_index, step
 from gymlab.runs.manifest import compare_fingerprint, read_manifest
 from gymlab.runs.metrics_db import copy_metrics
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import CheckpointInfo
 from gymlab.runs.status import read_status
 from gymlab.runs.store import RunStore
 from gymlab.session.build import Parts, build
@@ -35,7 +36,7 @@ from gymlab.training.state import TrainState
 _NOT_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")
 # Entries of a checkpoint's info; `stateful` names the features with a state, to notice a missing one.
 _REQUIRED_INFO = ("recipe", "seed", "clock", "features", "stateful", "horizon", "fingerprint", "metrics")
-Changes = Sequence[tuple[str, Any, Any]]  # of the recipe: key, before, after
+Changes = Sequence[tuple[str, Json, Json]]  # of the recipe: key, before, after
 
 
 @dataclass
@@ -122,7 +123,7 @@ class ResumedRun(_FromCheckpoint):
     def write(self, session: Session) -> None:
         clock = session.position.clock
         cut_after(self._paths, self._loaded.step)
-        record = {
+        record: dict[str, Json] = {
             "resumed_at": clock.env_steps,
             "exact": not self._reasons and not any(_affects_learning(path) for path, _, _ in self._changes),
             "reasons": self._reasons,
@@ -221,7 +222,7 @@ def resume(
         return session.run()
 
 
-def _require_complete(info: Mapping[str, Any]) -> None:
+def _require_complete(info: CheckpointInfo) -> None:
     """RunError if a checkpoint lacks information that resuming needs."""
     missing = [name for name in _REQUIRED_INFO if name not in info]
     missing += [f"clock.{name}" for name in Clock._fields if name not in info.get("clock", Clock._fields)]

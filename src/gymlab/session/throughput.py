@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import GymlabError
@@ -15,6 +15,7 @@ from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import EngineName, Recipe
 from gymlab.session.build import Parts, build
 from gymlab.session.choose_engine import make_engine
+from gymlab.training.state import TrainState
 
 MOST_STEPS = 4096  # of a rollout that is timed
 FEWEST_STEPS = 8  # per env and update; with fewer the algorithm learns worse
@@ -116,7 +117,7 @@ def _measure(recipe: Recipe, seconds: float) -> Estimate:
     """Time updates with the recipe's own networks, after one that compiles; the interval is over calls."""
     parts = build(recipe, 0)
     try:
-        state: Any = parts.program.start(0)
+        state = parts.program.start(0)
         state, _, _ = _advance(parts, state, 0, 1)  # compiles
         state, done, took = _advance(parts, state, 1, 1)
         at_once = max(1, min(parts.program.most, int(seconds / 5 / took)))
@@ -132,7 +133,7 @@ def _measure(recipe: Recipe, seconds: float) -> Estimate:
         parts.program.close()
 
 
-def _advance(parts: Parts, state: Any, first: int, count: int) -> tuple[Any, int, float]:
+def _advance(parts: Parts, state: TrainState, first: int, count: int) -> tuple[TrainState, int, float]:
     began = time.perf_counter()
     clock = parts.plan.after(Clock(), first)
     advanced = parts.program.advance(state, clock, parts.plan.scheduled(clock, count), float("inf"))

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 from gymlab.terminal.keyboard import in_foreground, terminal_fd
@@ -48,7 +49,7 @@ class TerminalSettings:
 def restored_on_stop_signals(terminal: TerminalSettings) -> Iterator[None]:
     """Restore the terminal before Ctrl-Z and Ctrl-\\ take effect; screen and keyboard set it again after `fg`."""
 
-    def leave(number: int, _frame: Any) -> None:
+    def leave(number: int, _frame: FrameType | None) -> None:
         terminal.restore()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

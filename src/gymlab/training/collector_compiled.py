@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from gymlab.core.arrays import reset_carry
 from gymlab.core.types import Array, Rollout, Tree
+from gymlab.envs.engines.jax import JaxEngine
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
@@ -20,7 +20,7 @@ from gymlab.training.state import Act, GroupState, apply_transforms, step_keys, 
 class CompiledCollector:
     """Pure functions of (policy, group state, key)."""
 
-    engine: Any  # JaxEngine
+    engine: JaxEngine
     transforms: tuple[Transform, ...]
     act: Act
     initial_carry: Tree

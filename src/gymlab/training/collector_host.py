@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ import numpy as np
 from gymlab.core.arrays import reset_carry
 from gymlab.core.errors import RunError
 from gymlab.core.types import Array, Decision, Rollout, Tree, VecStep
+from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
@@ -27,7 +27,7 @@ class HostCollector:
 
     def __init__(
         self,
-        engine: Any,
+        engine: HostEngine,
         transforms: tuple[Transform, ...],
         act: Act,
         initial_carry: Tree,
@@ -52,7 +52,7 @@ class HostCollector:
         self._steps = [np.int32(t) for t in range(n_steps)]
         self._buffers: Rollout | None = None
 
-    def again(self, engine: Any) -> HostCollector:
+    def again(self, engine: HostEngine) -> HostCollector:
         """A collector for other envs of this kind that shares the compiled code."""
         other = copy(self)
         other.engine = engine

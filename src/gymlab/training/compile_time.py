@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
 _STEPS = ("/jax/core/compile/jaxpr_to_mlir_module_duration", "/jax/core/compile/backend_compile_duration")
@@ -15,7 +13,7 @@ def compile_seconds() -> float:
     return _spent
 
 
-def _note(event: str, duration_secs: float, **_: Any) -> None:
+def _note(event: str, duration_secs: float, **_: str | int) -> None:
     global _spent  # noqa: PLW0603 - JAX knows listeners of the whole process only
     if event in _STEPS:
         _spent += duration_secs

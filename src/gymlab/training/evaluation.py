@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Protocol, TypedDict, cast, get_args
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from gymlab.core.arrays import reset_carry
 from gymlab.core.format import format_episodes
 from gymlab.core.jax_keys import named_key, named_key_words, stream_key, wrap_key
 from gymlab.core.statistics import estimate, iqm, mean
-from gymlab.core.types import Array, Tree
+from gymlab.core.types import Array, Spaces, Tree, VecStep
 from gymlab.envs.ports.tabular import Tabular
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
@@ -26,17 +26,60 @@ from gymlab.training.state import Act, apply_transforms, transform_action
 if TYPE_CHECKING:
     from gymlab.training.evaluation_compiled import CompiledEvaluator
 
+
+class EvaluationEngine(Protocol):
+    """What evaluation needs of an engine: a `HostEngine` has it."""
+
+    @property
+    def spaces(self) -> Spaces: ...
+
+    @property
+    def n_envs(self) -> int: ...
+
+    def reset(self) -> VecStep: ...
+
+    def step(self, action: Array, active: np.ndarray) -> VecStep:
+        """One step of the `active` envs: the others keep their observation and are paid nothing."""
+        ...
+
+    def close(self) -> None: ...
+
+
 Abandon = Callable[[], bool]  # called before every step; True raises `Abandoned`
 Way = Literal["greedy", "sampled"]  # of acting
 WAYS: tuple[Way, ...] = get_args(Way)
 Source = Literal["compiled", "gymnasium"]  # what the episodes were played on
-EngineFactory = Callable[[int, int], Any]  # (n_envs, seed) -> a host engine for evaluation
+EngineFactory = Callable[[int, int], EvaluationEngine]  # (n_envs, seed) -> a host engine for evaluation
 RESAMPLES = 2000  # of the bootstrap
 KEYS_AT_ONCE = 256
 
 
 class Abandoned(Exception):
     """An evaluation was abandoned; it has no result."""
+
+
+class EvalScoreRecord(TypedDict, total=False):
+    """An `EvalScore` as JSON."""
+
+    mean: float
+    std: float
+    n: int
+    length: float
+    truncated: int
+    reward_per_step: float
+    low: float
+    high: float
+    iqm: float
+    returns: Sequence[float]
+
+
+class EvaluationRecord(TypedDict):
+    """An `Evaluation` as JSON, with all fields."""
+
+    greedy: EvalScoreRecord
+    sampled: EvalScoreRecord
+    seed: int
+    source: NotRequired[Source]
 
 
 class EvalScore(NamedTuple):
@@ -71,14 +114,15 @@ class Evaluation(NamedTuple):
     def as_json(self) -> dict[str, dict[str, float]]:
         return {"greedy": self.greedy.as_json(), "sampled": self.sampled.as_json()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EvaluationRecord:
         """All fields, for `from_json`."""
-        scores = {way: self.of(way)._asdict() for way in WAYS}
-        return scores | {"seed": self.seed, "source": self.source}
+        greedy, sampled = (cast("EvalScoreRecord", self.of(way)._asdict()) for way in WAYS)
+        return {"greedy": greedy, "sampled": sampled, "seed": self.seed, "source": self.source}
 
     @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> Evaluation:
-        greedy, sampled = (EvalScore(**saved[way] | {"returns": tuple(saved[way].get("returns", ()))}) for way in WAYS)
+    def from_json(cls, saved: EvaluationRecord) -> Evaluation:
+        both = ({**saved[way], "returns": tuple(saved[way].get("returns", ()))} for way in WAYS)
+        greedy, sampled = (EvalScore(**cast("dict[str, Any]", score)) for score in both)
         return cls(greedy, sampled, saved["seed"], saved.get("source", "gymnasium"))
 
     def of(self, way: Way) -> EvalScore:
@@ -197,11 +241,11 @@ class Evaluator:
             engine.close()
         return Evaluation(greedy, sampled, seed)
 
-    def _where(self) -> AbstractContextManager[Any]:
+    def _where(self) -> AbstractContextManager[object]:
         return nullcontext() if self._device is None else jax.default_device(self._device)
 
     def _play(
-        self, engine: Any, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
+        self, engine: EvaluationEngine, policy: Tree, quota: np.ndarray, seed: int, steps: int | None, abandon: Abandon
     ) -> tuple[EvalScore, EvalScore]:
         """The first half of the envs acts greedily, the second samples; an env stops once its quota is full."""
         n = engine.n_envs

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Histogram, read_only
 from gymlab.training.evaluation import Evaluation
 from gymlab.training.state import Policy
+
+if TYPE_CHECKING:
+    from gymlab.alerts.engine import Alert
 
 EvaluationKind = Literal["periodic", "confirm", "final"]
 CheckpointKind = Literal["periodic", "asked", "best", "last"]  # asked: to be evaluated
@@ -114,14 +117,14 @@ class Promoted(Event):
 class AlertRaised(Event):
     """A rule raised an alert (`gymlab.alerts.engine.Alert`)."""
 
-    alert: Any
+    alert: Alert
 
 
 @dataclass(frozen=True)
 class AlertCleared(Event):
     """An alert was cleared."""
 
-    alert: Any
+    alert: Alert
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ class Ended(Event):
     """The last event, after the last checkpoint."""
 
     reason: str
-    status: str
+    status: Literal["finished", "stopped"]
 
 
 class Snapshot(NamedTuple):
@@ -190,6 +193,9 @@ class Control(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
+FeatureState: TypeAlias = dict[str, Any]  # JSON that a feature wrote and reads back
+
+
 class Feature:
     """Reacts to events, independently of other features. `name` is the key of its state in a checkpoint."""
 
@@ -203,9 +209,9 @@ class Feature:
         del updates
         return None
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FeatureState:
         """The feature's state for a checkpoint, as JSON."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: FeatureState) -> None:
         """Restore what `state` returned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Array
@@ -15,6 +15,7 @@ from gymlab.training.events import (
     CheckpointKind,
     Ended,
     Feature,
+    FeatureState,
     Snapshot,
     Started,
     Stopping,
@@ -26,7 +27,7 @@ from gymlab.training.state import TrainState
 from gymlab.training.trainer import Advanced, Trainer
 
 # Commits the metrics, then saves the state, the clock and the features' states.
-Barrier = Callable[[TrainState, Clock, dict[str, dict[str, Any]], tuple[CheckpointKind, ...]], Checkpointed]
+Barrier = Callable[[TrainState, Clock, dict[str, FeatureState], tuple[CheckpointKind, ...]], Checkpointed]
 
 
 class TrainOutcome(NamedTuple):
@@ -68,7 +69,7 @@ class Loop:
         events.deliver(Stopping(self._clock, self._reason, events.interrupted))
         # A signal may have arrived meanwhile and cut the final evaluation short.
         reason = self._reason
-        status = "stopped" if events.interrupted else "finished"
+        status: Literal["finished", "stopped"] = "stopped" if events.interrupted else "finished"
         events.deliver(Ended(self._clock, reason, status))
         return TrainOutcome(self._trainer.materialize(self._state), self._clock, reason, status)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gymlab.core.errors import RunError
-from gymlab.core.types import Tree
+from gymlab.core.types import Array, Tree
 
 Tensors = dict[str, np.ndarray]
 
@@ -43,13 +42,13 @@ def split_tensors(tensors: Tensors, prefixes: list[str]) -> tuple[list[Tensors],
     return parts, {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(prefixes))}
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _plain(leaf: Array) -> np.ndarray:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)
 
 
-def _like(name: str, leaf: Any, tensor: np.ndarray) -> Any:
+def _like(name: str, leaf: Array, tensor: np.ndarray) -> Array:
     plain = _plain(leaf)
     if tensor.shape != plain.shape or tensor.dtype != plain.dtype:
         raise RunError(

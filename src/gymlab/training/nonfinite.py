@@ -34,7 +34,7 @@ class BadUpdate(NamedTuple):
     clock: Clock  # before it
     state: TrainState  # before it
     rollouts: tuple[Rollout, ...]  # what it learnt from
-    hp: dict[str, Any]
+    hp: Hyper
     after: TrainState  # as it came out; never kept
 
     @property
@@ -274,7 +274,7 @@ class _LossProbe:
                 self.found.append(NonfiniteTensor(label, name, value, gradient_step=step))
 
 
-def format_nonfinite(value: Any) -> str:
+def format_nonfinite(value: Array) -> str:
     """NaN, inf or -inf."""
     return "NaN" if np.isnan(value) else f"{value:g}"
 

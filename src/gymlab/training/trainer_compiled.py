@@ -8,7 +8,6 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +58,7 @@ class CompiledTrainer:
         self._run = jax.jit(self._updates, donate_argnums=0)
         self._collect = jax.jit(self._collected)
         self.names: list[str] = []  # of a row's numbers, known once an update was traced
-        self._compiling: Future[Any] | None = None
+        self._compiling: Future[object] | None = None
 
     def again(self, schedule: HistogramSchedule) -> CompiledTrainer:
         """A trainer for another run that shares the compiled code."""
@@ -73,12 +72,12 @@ class CompiledTrainer:
             self._compile_ahead(keys)
         return self._start(*keys)
 
-    def _first_keys(self, seed: int) -> tuple[Any, ...]:
+    def _first_keys(self, seed: int) -> tuple[object, ...]:
         """The arguments of `_begin`, made on the host: making them in a program would need compiling."""
         resets = tuple(named_key(seed, "first reset", i) for i in range(len(self._collectors)))
         return run_key(seed), named_key(seed, "weights"), resets
 
-    def _compile_ahead(self, keys: tuple[Any, ...]) -> None:
+    def _compile_ahead(self, keys: tuple[object, ...]) -> None:
         """Compile `_begin`, and in the background the updates; the first call waits for them."""
         begin = self._start.lower(*keys)
         hp = np.zeros((0, len(self.hp_names) + 1), np.float32)
@@ -157,7 +156,7 @@ class CompiledTrainer:
 
     def _arguments(
         self, state: TrainState, clock: Clock, hp: Array, measured: Array, stop_return: float
-    ) -> tuple[Any, ...]:
+    ) -> tuple[object, ...]:
         """The arguments of the compiled call, padded to constant shapes."""
         table = np.zeros((self.most, len(self.hp_names) + 1), np.float32)
         flags = np.zeros(self.most, bool)

@@ -14,6 +14,7 @@ import numpy as np
 from gymlab.core.clock import Clock
 from gymlab.core.jax_keys import named_key, run_key, stream_key
 from gymlab.core.types import Array, Rollout, Tree
+from gymlab.envs.engines.base import HostEngine
 from gymlab.experience.replay_buffer import ReplayBuffer
 from gymlab.training.agent import Agent
 from gymlab.training.collector_host import HostCollector
@@ -55,7 +56,7 @@ class HostTrainer:
         self._collect_key = jax.jit(lambda key, group, update: stream_key(key, "collect", group, update))
         self._names: list[str] = []
 
-    def again(self, engines: Sequence[Any], schedule: HistogramSchedule) -> HostTrainer:
+    def again(self, engines: Sequence[HostEngine], schedule: HistogramSchedule) -> HostTrainer:
         """A trainer for another run, with its own envs, that shares the compiled code."""
         other = copy(self)
         other._schedule = schedule

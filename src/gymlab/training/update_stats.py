@@ -6,7 +6,8 @@ All is traced under a flag, so the compiled program is the same whether an updat
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from gymnasium import spaces as gym
 
 from gymlab.algorithms.base import ActorCriticAlgorithm, Algorithm, Metrics
 from gymlab.algorithms.opt_metrics import parts_of
-from gymlab.core.types import Array, Masked, Rollout, Spaces, Tree
+from gymlab.core.types import Array, Masked, Rollout, Space, Spaces, Tree
 from gymlab.experience.advantages import fold
 from gymlab.networks.distributions import (
     Bernoulli,
@@ -64,7 +65,7 @@ def reward_statistics(rollout: Rollout, *, full: bool) -> Metrics:
     return found | {"roll/terminated": sums[3], "roll/truncated": sums[4]}
 
 
-def action_statistics(space: Any, rollout: Rollout) -> Metrics:
+def action_statistics(space: Space, rollout: Rollout) -> Metrics:
     """Actions as the env received them."""
     sent = to_env_action(space, rollout.action).astype(jnp.float32)
     found = {"roll/action_mean": sent.mean(), "roll/action_std": sent.std()}
@@ -96,7 +97,7 @@ MOST_CHOICES = 1024  # of a discrete action that are counted
 MOST_SHARES = 32  # of them that have metrics of their own
 
 
-def _choices(space: Any) -> list[int]:
+def _choices(space: Space) -> list[int]:
     """How many choices each component of a discrete action has; [] for continuous ones."""
     if isinstance(space, gym.Discrete):
         return [int(space.n)]
@@ -105,13 +106,13 @@ def _choices(space: Any) -> list[int]:
     return [2] * int(np.prod(space.shape)) if isinstance(space, gym.MultiBinary) else []
 
 
-def _sent(space: Any, action: Array) -> Array:
+def _sent(space: Space, action: Array) -> Array:
     """(T * N, components) as the env received them."""
     sent = to_env_action(space, action)
     return sent.reshape(action.shape[0] * action.shape[1], -1)
 
 
-def action_components(space: Any, action: Array) -> list[Named]:
+def action_components(space: Space, action: Array) -> list[Named]:
     """Mean and std of each of several components."""
     sent = _sent(space, action).astype(jnp.float32)
     if not 1 < sent.shape[1] <= MOST_COMPONENTS:
@@ -132,7 +133,7 @@ class ActionCounts(NamedTuple):
     shares: list[Named]
 
 
-def count_actions(space: Any, action: Array) -> ActionCounts | None:
+def count_actions(space: Space, action: Array) -> ActionCounts | None:
     """All choices, counted exactly; None for continuous actions, or where there are too many choices."""
     counts = _choices(space)
     if not counts or sum(counts) > MOST_CHOICES:
@@ -156,7 +157,7 @@ def count_actions(space: Any, action: Array) -> ActionCounts | None:
     return ActionCounts(names, tuple(counts), jnp.concatenate(bars), shares)
 
 
-def action_samples(space: Any, action: Array) -> dict[str, Array]:
+def action_samples(space: Space, action: Array) -> dict[str, Array]:
     """Samples of continuous actions, of each component where there are not too many."""
     sent = _sent(space, action)
     if not 1 < sent.shape[1] <= MOST_COMPONENTS:
@@ -169,7 +170,7 @@ _COMPARED = 64  # envs, with each other
 _CHUNKS = 1024
 
 
-def observation_features(space: Any, obs: Tree, name: str = "") -> tuple[Array, list[str]]:
+def observation_features(space: Space, obs: Tree, name: str = "") -> tuple[Array, list[str]]:
     """Observations as (S, features) numbers, and what each feature is called (`3`, `key.0`)."""
     prefix = f"{name}." if name else ""
     if isinstance(space, gym.Dict | gym.Tuple):
@@ -255,7 +256,7 @@ class MeasuredUpdate(NamedTuple):
     """An update to measure."""
 
     rollout: Rollout  # raw
-    normalize: Any  # raw observations -> as the network sees them
+    normalize: Callable[[Tree], Tree]  # raw observations -> as the network sees them
     before: Tree  # the algorithm's state
     after: Tree
     episodes: Episodes  # after the rollout

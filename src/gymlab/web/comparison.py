@@ -6,15 +6,15 @@ Table columns are numbered: a run's id never becomes a key of the page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gymlab.core.format import format_count, format_duration
+from gymlab.core.format import format_count
 from gymlab.metrics.catalogue import written
 from gymlab.reports import compare as comparing
 from gymlab.reports.run_facts import Facts, read_facts
-from gymlab.reports.sections import result_data, yes_or_no
+from gymlab.reports.sections import ResultData, result_data, yes_or_no
 from gymlab.runs.metrics_reader import Curve
 from gymlab.web.live_updates import LiveRun, plain_text
 
@@ -24,8 +24,8 @@ _HEADS = ("run", "score/auc", "to threshold", "solved", "greedy", "sampled", "en
 class TableContent(NamedTuple):
     """Columns and rows for `ui.table`."""
 
-    columns: list[dict[str, Any]]
-    rows: list[dict[str, Any]]
+    columns: list[dict[str, str | bool]]
+    rows: list[dict[str, str]]
 
 
 class ComparisonTables(NamedTuple):
@@ -51,7 +51,6 @@ def _scores(facts: Sequence[Facts]) -> TableContent:
         reached = run.score.steps_to_threshold
         steps = data["env_steps"]
         seconds = data["seconds"]
-        timed = isinstance(seconds, int | float) and isinstance(steps, int | float) and seconds > 0
         rows.append(
             [
                 run.run_id,
@@ -60,8 +59,7 @@ def _scores(facts: Sequence[Facts]) -> TableContent:
                 yes_or_no(data["solved"], "-"),
                 *(_mean(data, mode) for mode in ("greedy", "sampled")),
                 format_count(steps) if isinstance(steps, int | float) else "-",
-                format_duration(seconds) if timed else "-",
-                format_count(steps / seconds) if timed else "-",
+                *comparing.format_pace(steps, seconds),
             ]
         )
     return _table(_HEADS, rows)
@@ -74,14 +72,14 @@ def _settings(facts: Sequence[Facts]) -> TableContent:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> TableContent:
-    columns = [
+    columns: list[dict[str, str | bool]] = [
         {"name": f"c{i}", "label": head, "field": f"c{i}", "align": "left" if i == 0 else "right", "sortable": True}
         for i, head in enumerate(heads)
     ]
     return TableContent(columns, [{f"c{i}": cell for i, cell in enumerate(row)} for row in rows])
 
 
-def _mean(data: dict[str, Any], mode: str) -> str:
+def _mean(data: ResultData, mode: str) -> str:
     part = (data["eval"] or {}).get(mode)
     value = part.get("mean") if isinstance(part, dict) else None
     return f"{value:.2f}" if isinstance(value, int | float) else "-"

@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gymlab.alerts.engine import Alert, most_severe_first
+from gymlab.core.types import JsonObject
 from gymlab.metrics.metric import Limits
 from gymlab.reports.report import bounds_json, bounds_of, report_json
 from gymlab.runs import requests
 from gymlab.runs.manifest import read_manifest
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import AlertRecord, ManifestRecord, StatusRecord
 from gymlab.runs.status import read_record, read_status
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ def stamp(*paths: Path) -> Stamp:
     return tuple(found)
 
 
+T = TypeVar("T")
+
+
 def metrics_stamp(paths: RunPaths) -> Stamp:
     """Changes with every commit of the run's metrics."""
     return stamp(paths.metrics, paths.metrics.with_name(paths.metrics.name + "-wal"))
@@ -49,11 +54,11 @@ class LiveRun:
     def __init__(self, paths: RunPaths, series: RunSeries) -> None:
         self.paths = paths
         self.series = series
-        self._settings: Mapping[str, Any] | None = None
+        self._settings: JsonObject | None = None
         self._limits: tuple[Stamp, dict[str, Limits]] = (), {}
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> JsonObject:
         """The run's settings by full key; they do not change while a page is open."""
         if self._settings is None:
             from gymlab.recipes.keys import read_settings
@@ -62,11 +67,11 @@ class LiveRun:
         return self._settings
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> ManifestRecord:
         return read_manifest(self.paths)
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusRecord:
         return read_status(self.paths)
 
     @property
@@ -87,7 +92,7 @@ class LiveRun:
             self._limits = now, bounds_of(self.paths, self.settings, names)
         return self._limits[1]
 
-    def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
+    def drawn(self, key: Hashable, draw: Callable[[], T]) -> T:
         """A rendering of the present metrics, cached for all pages with the same settings."""
         return self.series.drawn(key, draw)
 
@@ -117,13 +122,13 @@ def read_alerts(paths: RunPaths) -> list[Alert]:
     alerts = []
     for data in found if isinstance(found, list) else []:
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            alerts.append(Alert.from_json(data))
+            alerts.append(Alert.from_json(cast("AlertRecord", data)))
     with contextlib.suppress(ValueError, TypeError):
         return most_severe_first(alerts)
     return []
 
 
-def plain_text(value: Any, most: int = 2000) -> str:
+def plain_text(value: object, most: int = 2000) -> str:
     """Anything from a run's folder as text of bounded length."""
     if value is None:
         return ""

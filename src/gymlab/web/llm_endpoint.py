@@ -8,9 +8,9 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 from gymlab.core.errors import RunError, UserError
+from gymlab.core.types import Json
 from gymlab.recipes.project_settings import llm_settings
 
 EXTRA = "asking a model needs an extra package: pip install 'gymlab[llm]'"
@@ -43,7 +43,7 @@ class Endpoint:
             return {"anthropic-version": "2023-06-01", **({"x-api-key": self.key} if self.key else {})}
         return {"authorization": f"Bearer {self.key}"} if self.key else {}
 
-    def body(self, text: str) -> dict[str, Any]:
+    def body(self, text: str) -> dict[str, Json]:
         return {
             "model": self.model,
             "stream": True,

@@ -7,9 +7,10 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import JsonObject
 from gymlab.process.child import Child, gymlab_command
 from gymlab.process.environ import gymlab_environ
 from gymlab.reports.run_facts import read_facts
@@ -48,7 +49,7 @@ async def evaluate(paths: RunPaths) -> CommandResult:
     return await command(paths.root.parent, "eval", paths.run_id)
 
 
-async def recipe_settings(paths: RunPaths, name: str) -> dict[str, Any]:
+async def recipe_settings(paths: RunPaths, name: str) -> JsonObject:
     """The present settings of a run's recipe, by full key; {} where the recipe is not found.
 
     Only ids of registered envs are looked up: a run from a stranger must not make this machine import a module.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from nicegui import ui
 
@@ -36,7 +35,7 @@ class SelectedRuns:
             self._button("delete", "Delete", self._delete),
         ]
 
-    def _button(self, icon: str, title: str, act: Callable[[], Any]) -> ui.button:
+    def _button(self, icon: str, title: str, act: Callable[[], Awaitable[None] | None]) -> ui.button:
         button = ui.button(icon=icon, on_click=act).props(f'flat dense aria-label="{title}"').tooltip(title)
         button.disable()
         return button

@@ -10,11 +10,14 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gymlab.core.errors import UserError
 from gymlab.web.pages import Site
 from gymlab.web.request_guard import ANYWHERE, LOCAL, MOST_BYTES, RequestGuard
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 EXTRA = "the web page needs an extra package: pip install 'gymlab[web]'"
 _SHORTEST_TOKEN = 8
@@ -74,7 +77,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(site: Site, host: str, port: int, token: str | None) -> Any:
+def _server(site: Site, host: str, port: int, token: str | None) -> Server:
     import uvicorn
     from fastapi import FastAPI
     from nicegui import ui

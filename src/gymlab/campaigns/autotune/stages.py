@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from gymlab.campaigns.autotune.search import (
     CANDIDATES,
@@ -77,7 +76,7 @@ class Stages:
                 self._save(self.state.model_copy(update=update))
             return self._save(self.state.model_copy(update={"stage": "confirm", **self._choose(recipe, pool)}))
 
-    def _choose(self, recipe: Recipe, pool: Pool) -> dict[str, Any]:
+    def _choose(self, recipe: Recipe, pool: Pool) -> dict[str, object]:
         """The state's fields `chosen` and `pace`."""
         if not self.state.candidates:
             return {"chosen": ()}

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from gymlab.campaigns.sweep.plan import sweep_folder
 from gymlab.core.errors import RunError, UserError
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
 from gymlab.runs import files
 
 FILE = "autotune.json"  # in the sweep's folder
@@ -58,7 +59,7 @@ class AutotuneState(Settings):
     def budget(self) -> str:
         return f"{self.env_steps} env_steps"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return self.model_dump(mode="json")
 
 

@@ -6,12 +6,12 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gymlab.algorithms.ppo import PPOSettings
 from gymlab.campaigns.bench.measure import Measured, measure_process
 from gymlab.core.errors import UserError
 from gymlab.core.schedules import Schedule
+from gymlab.core.types import Json
 from gymlab.recipes.schema import Recipe
 
 SCRIPT = Path(__file__).with_name("peer_script.py")
@@ -37,8 +37,8 @@ class PeerWork:
     env: str
     n_envs: int
     steps: int
-    settings: dict[str, Any]
-    network: dict[str, Any] = field(default_factory=dict)  # the peer's policy_kwargs
+    settings: dict[str, Json]
+    network: dict[str, Json] = field(default_factory=dict)  # the peer's policy_kwargs
     peer: str = "sb3"
     pictures: bool = False
     processes: bool = False
@@ -57,7 +57,7 @@ def same_work(recipe: Recipe, steps: int) -> PeerWork:
     settings = {theirs: _value(ours, getattr(chosen, ours)) for ours, theirs in _NAMES.items()}
     settings |= {"n_steps": recipe.n_steps, "batch_size": chosen.minibatch_size(recipe.n_envs * recipe.n_steps)}
     hidden = list(recipe.policy.hidden)
-    network = {
+    network: dict[str, Json] = {
         "net_arch": {"pi": hidden, "vf": list(recipe.policy.value_hidden or hidden)},
         "activation_fn": recipe.policy.activation,
     }
@@ -81,7 +81,7 @@ def _missing(recipe: Recipe) -> list[str]:
     return [name for name, stands in found.items() if stands]
 
 
-def _value(name: str, setting: Any) -> Any:
+def _value(name: str, setting: Json | Schedule) -> Json:
     if not isinstance(setting, Schedule):
         return setting
     if not setting.varies:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
 from gymlab.recipes.problems import Problems, display_path
 from gymlab.recipes.validate import VariantValidator
 from gymlab.recipes.yaml_source import read_file
@@ -20,7 +21,7 @@ _RANGE = re.compile(r"(\d{1,6})\.\.(\d{1,6})")
 _MOST_SEEDS = 1000
 
 
-def parse_seeds(raw: Any) -> tuple[int, ...]:
+def parse_seeds(raw: Json) -> tuple[int, ...]:
     """`5` (0 to 4), `3..7` or a list as seeds."""
     if isinstance(raw, list | tuple):
         parts = [parse_seeds(f"{item}..{item}") if isinstance(item, int) else parse_seeds(item) for item in raw]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,9 +17,11 @@ from gymlab.runs.checkpoints import read_index
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.status import read_status
 
+if TYPE_CHECKING:
+    from gymlab.session.evaluate_checkpoints import CheckpointScoreRecord, PooledScoreRecord
+
 FORMAT = 1
 NAME = "result.json"  # in a run's folder
-_MODES = ("greedy", "sampled")
 _CURVE_POINTS = 200
 _VERSIONS = ("gymlab", "python", "jax", "gymnasium")
 
@@ -72,16 +73,20 @@ class RunRecord(BaseModel):
         return self.greedy.mean if self.exact is None else self.exact
 
 
-def make_record(paths: RunPaths, seeded: SeededRecipe | None, evaluation: Mapping[str, Any]) -> RunRecord:
+def _scores(found: PooledScoreRecord) -> Scores:
+    return Scores(mean=found["mean"], std=found["std"], n=found["n"])
+
+
+def make_record(paths: RunPaths, seeded: SeededRecipe | None, evaluation: CheckpointScoreRecord) -> RunRecord:
     """The record of a finished run. `evaluation`: what `gymlab eval --json` printed."""
     facts = read_facts(paths, read_settings(paths.inside(paths.recipe)), metrics=[])
     manifest = facts.manifest
     clock = facts.clock
     score = facts.score
     seed = int(manifest["seed"])
-    git = manifest.get("git") or {}
+    git = manifest.get("git")
     versions = manifest.get("versions") or {}
-    dirty = "+" if git.get("dirty") else ""
+    dirty = "+" if git and git.get("dirty") else ""
     arguments = seeded.train_arguments() if seeded is not None else None
     episodes = int(evaluation["eval"]["greedy"]["n"])
     return RunRecord(
@@ -89,7 +94,8 @@ def make_record(paths: RunPaths, seeded: SeededRecipe | None, evaluation: Mappin
         seed=seed,
         run_id=paths.run_id,
         checkpoint=str(evaluation["checkpoint"]),
-        **{mode: Scores(**{key: evaluation["eval"][mode][key] for key in ("mean", "std", "n")}) for mode in _MODES},
+        greedy=_scores(evaluation["eval"]["greedy"]),
+        sampled=_scores(evaluation["eval"]["sampled"]),
         exact=evaluation["eval"].get("exact"),
         evaluation_seed=fresh_seed(seed),
         status=str(facts.status.get("status")),
@@ -105,7 +111,7 @@ def make_record(paths: RunPaths, seeded: SeededRecipe | None, evaluation: Mappin
         command=shlex.join(["gymlab", "train", *arguments] if arguments else map(str, manifest.get("command") or [])),
         evaluation_command=f"gymlab eval RUN/best --episodes {episodes} --seed {fresh_seed(seed)}",
         versions={name: str(versions[name]) for name in _VERSIONS if name in versions},
-        commit=f"{git['commit'][:12]}{dirty}" if git.get("commit") else None,
+        commit=f"{git['commit'][:12]}{dirty}" if git and git.get("commit") else None,
         cores=(manifest.get("fingerprint") or {}).get("cores"),
         device=(manifest.get("engine") or {}).get("device"),
         settings=counted_settings(seeded.settings if seeded is not None else facts.settings),
@@ -140,6 +146,7 @@ def known_record(paths: RunPaths, episodes: int) -> RunRecord | None:
     record = read_record(paths.root / NAME)
     if record is None or min(record.greedy.n, record.sampled.n) < episodes:
         return None
-    clock = read_status(paths).get("clock") or {}
-    same = record.env_steps == clock.get("env_steps") and record.checkpoint == read_index(paths).get("best")
+    clock = read_status(paths).get("clock")
+    same = clock is not None and record.env_steps == clock.get("env_steps")
+    same = same and record.checkpoint == read_index(paths).get("best")
     return record if same and record.evaluation_seed == fresh_seed(record.seed) else None

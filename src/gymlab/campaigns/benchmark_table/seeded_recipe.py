@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gymlab.core.rng import generator
+from gymlab.core.types import Json, JsonObject
 from gymlab.recipes.keys import default_settings, flat_settings
 from gymlab.recipes.resolve import resolve
 from gymlab.recipes.schema import Recipe
@@ -40,7 +40,7 @@ class SeededRecipe:
     seed: int
     full_budget: bool
     recipe: Recipe
-    settings: Mapping[str, Any]
+    settings: JsonObject
     digest: str
 
     @property
@@ -80,12 +80,12 @@ def _periodic_evaluations(recipe: Recipe) -> dict[str, str]:
     return {} if port is None or recipe.eval.steps is not None else {"eval.played_on": "compiled"}
 
 
-def counted_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def counted_settings(settings: JsonObject) -> dict[str, Json]:
     """The settings that can move a score."""
     return {key: settings[key] for key in sorted(settings) if not key.startswith(_NOT_SCORED)}
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def changes(before: JsonObject, after: JsonObject) -> list[str]:
     """Settings that differ, as `key: old -> new`; a key that did not exist before had its default value."""
     defaults = default_settings(after, of_algorithm=True)
     lines = []
@@ -97,14 +97,14 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> Json:
     return json.loads(json.dumps(value, default=str))
 
 
-def _crop(value: Any) -> str:
+def _crop(value: Json) -> str:
     text = "none" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _digest(settings: Mapping[str, Any]) -> str:
+def _digest(settings: JsonObject) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:8]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gymlab.campaigns.benchmark_table.plan import BenchmarkRow
 from gymlab.campaigns.benchmark_table.record import RunRecord, read_record
@@ -14,6 +14,7 @@ from gymlab.campaigns.summary import estimate_seeds, format_score, score_json
 from gymlab.core.errors import UserError
 from gymlab.core.format import format_count, format_duration
 from gymlab.core.statistics import Estimate
+from gymlab.core.types import Json
 
 
 class BenchmarkResult(NamedTuple):
@@ -121,7 +122,7 @@ def format_cells(result: BenchmarkResult) -> tuple[str, ...]:
     )
 
 
-def result_json(result: BenchmarkResult) -> dict[str, Any]:
+def result_json(result: BenchmarkResult) -> dict[str, Json]:
     """A row for `gymlab results show --json`."""
     row = result.row
     several = len(result.records) > 1

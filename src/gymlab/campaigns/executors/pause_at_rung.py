@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gymlab.recipes.schema import Recipe
 from gymlab.training.events import (
     AlertRaised,
@@ -44,7 +42,7 @@ class PauseAtRung(Feature):
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, AlertRaised):
-            alert: Any = event.alert
+            alert = event.alert
             if self._stop_at_critical and str(alert.severity) == "critical":
                 control.request_stop(f"{RULED_OUT} {alert.id}", unfinished=True)
         elif self._pause_at is None or event.clock.env_steps < self._pause_at:

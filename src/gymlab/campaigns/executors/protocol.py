@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from gymlab.campaigns.run_spec import RunSpec
+from gymlab.core.types import Json
+from gymlab.runs.records import ResultRecord
 
 
 class Executor(Protocol):
@@ -92,7 +94,7 @@ class RunAlerted(RunReport):
 class RunFinished(RunReport):
     """The end of a session, by itself or stopped: what `gymlab train --json` would print."""
 
-    result: dict[str, Any] = field(default_factory=dict)
+    result: ResultRecord = field(default_factory=ResultRecord)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ _TYPES: tuple[type[RunReport], ...] = (
 _TYPE_OF = {kind.__name__.removeprefix("Run"): kind for kind in _TYPES}
 
 
-def report_fields(report: RunReport) -> dict[str, Any]:
+def report_fields(report: RunReport) -> dict[str, Json]:
     """A report as JSON, its type first: `{"report": "Finished", "member": 0, ...}`."""
     return {"report": type(report).__name__.removeprefix("Run"), **asdict(report)}
 

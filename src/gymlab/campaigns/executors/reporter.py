@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from gymlab.campaigns.executors.protocol import RunAlerted, RunBegan, RunProgressed, RunReport, RunScored
 from gymlab.core.clock import Clock
@@ -53,10 +52,10 @@ class Reporter(Feature):
             score = event.evaluation.judged_by(self._solved_by)
             self._send(RunScored(self._member, event.clock.env_steps, event.kind, _finite(score)))
         elif isinstance(event, AlertRaised):
-            alert: Any = event.alert
+            alert = event.alert
             self._send(RunAlerted(self._member, event.clock.env_steps, alert.id, str(alert.severity)))
 
-    def _progress(self, clock: Clock, row: Any) -> None:
+    def _progress(self, clock: Clock, row: Mapping[str, float]) -> None:
         self._sent = time.monotonic()
         seconds = clock.seconds - self._session_start.seconds
         rate = (clock.env_steps - self._session_start.env_steps) / seconds if seconds > 0 else math.nan

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from gymlab.campaigns.queue.jobs import Job
 from gymlab.campaigns.queue.runner import DESCRIPTOR, PARENT, ensure_runner
@@ -98,7 +98,7 @@ def _program(queue: Queue, job: Job, lock: int) -> int:
         print(f"cannot start {job.command[0]!r}: {error.strerror}", file=sys.stderr)
         return 127
 
-    def pass_on(number: int, _frame: Any) -> None:
+    def pass_on(number: int, _frame: FrameType | None) -> None:
         child.signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

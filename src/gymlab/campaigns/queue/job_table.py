@@ -6,40 +6,78 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-from gymlab.campaigns.queue.jobs import Job
+from gymlab.campaigns.queue.jobs import Job, JobState
 from gymlab.core.format import format_count, format_duration
-from gymlab.reports.sections import columns, printable
+from gymlab.reports.sections import columns, printable, yes_or_no
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import Status
 from gymlab.runs.registry import summarize
 
 _ORDER = ("done", "stopped", "failed", "cancelled", "running", "waiting")
 
 
-def job_facts(root: Path, job: Job) -> dict[str, Any]:
+class RunFacts(TypedDict, total=False):
+    """The result of a job's run."""
+
+    status: Status
+    env_steps: int | None
+    score: float | None
+    solved: bool | None
+
+
+class JobFacts(TypedDict):
+    """A job for `--json`."""
+
+    id: str
+    state: JobState
+    title: str
+    run_id: str | None
+    attempts: int
+    exit_code: int | None
+    message: str
+    added: str
+    started: str | None
+    ended: str | None
+    steps: int
+    key: str | None
+    run: RunFacts | None
+
+
+def job_facts(root: Path, job: Job) -> JobFacts:
     """A job for `--json`, with the result of its run."""
-    known = {name: getattr(job, name) for name in ("id", "state", "title", "run_id", "attempts", "exit_code")}
-    known |= {
+    run: RunFacts | None = None
+    if job.run_id is not None and (paths := RunPaths(root / job.run_id)).exists:
+        entry = summarize(paths)
+        run = {
+            "status": entry["status"],
+            "env_steps": entry["env_steps"],
+            "score": entry["score"],
+            "solved": entry["solved"],
+        }
+    return {
+        "id": job.id,
+        "state": job.state,
+        "title": job.title,
+        "run_id": job.run_id,
+        "attempts": job.attempts,
+        "exit_code": job.exit_code,
         "message": job.message,
         "added": job.added,
         "started": job.started,
         "ended": job.ended,
         "steps": job.steps,
         "key": job.key,
+        "run": run,
     }
-    run: dict[str, Any] | None = None
-    if job.run_id is not None and (paths := RunPaths(root / job.run_id)).exists:
-        entry = summarize(paths)
-        run = {name: entry.get(name) for name in ("status", "env_steps", "score", "solved")}
-    return {**known, "run": run}
 
 
 def job_table(root: Path, jobs: Sequence[Job]) -> list[str]:
     """One line per job."""
     rows = [("job", "state", "what", "env_steps", "score", "solved", "time", "")]
     for job in jobs:
-        run = job_facts(root, job)["run"] or {}
+        run: RunFacts = job_facts(root, job)["run"] or {}
         steps = run.get("env_steps")
         best = run.get("score")
         rows.append(
@@ -49,7 +87,7 @@ def job_table(root: Path, jobs: Sequence[Job]) -> list[str]:
                 printable(job.title),
                 "-" if steps is None else format_count(steps),
                 f"{best:.6g}" if isinstance(best, int | float) else "-",
-                {True: "yes", False: "no"}.get(run.get("solved"), "-"),  # type: ignore[arg-type]
+                yes_or_no(run.get("solved"), "-"),
                 _duration(job),
                 printable(job.message),
             )

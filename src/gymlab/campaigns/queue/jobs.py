@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 from gymlab.campaigns.run_spec import RunState
 
@@ -13,6 +12,7 @@ OPEN: tuple[JobState, ...] = ("waiting", "running")
 RETRIES = 3
 _STOPPED_BY_SIGNAL = (130, 143)  # gymlab's exit codes after a clean checkpoint
 
+_LISTS = ("command", "hidden", "prompt")  # fields that are tuples
 _STATE_OF_RUN: dict[RunState | None, JobState] = {
     RunState.FINISHED: "done",
     RunState.FAILED: "failed",
@@ -38,6 +38,41 @@ class JobRequest:
     minutes: float | None = None  # the most a program may take
 
 
+class JobRecord(TypedDict, total=False):
+    """A `Job` as JSON."""
+
+    title: str
+    command: list[str]
+    cwd: str
+    hidden: list[str]
+    program: bool
+    run_id: str | None
+    fresh: bool
+    steps: int
+    key: str | None
+    retries: int
+    prompt: list[str]
+    minutes: float | None
+    id: str
+    state: JobState
+    attempts: int
+    pid: int | None
+    start: str | None
+    exit_code: int | None
+    cancelled: bool
+    added: str
+    started: str | None
+    ended: str | None
+    message: str
+
+
+class LimitsRecord(TypedDict):
+    """`QueueLimits` as JSON."""
+
+    jobs: int
+    steps: int | None
+
+
 @dataclass(frozen=True)
 class Job(JobRequest):
     """A request in the queue, with its state."""
@@ -59,13 +94,13 @@ class Job(JobRequest):
         return cls(**{field.name: getattr(request, field.name) for field in fields(request)}, id=job_id, added=added)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Job:
-        values = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        lists = {name: tuple(values.get(name, ())) for name in ("command", "hidden", "prompt")}
+    def from_json(cls, data: JobRecord) -> Job:
+        values: dict[str, Any] = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        lists = {name: tuple(values.get(name, ())) for name in _LISTS}
         return cls(**values | lists)
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def as_json(self) -> JobRecord:
+        return cast("JobRecord", asdict(self) | {name: list(getattr(self, name)) for name in _LISTS})
 
     @property
     def open(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
-from gymlab.campaigns.queue.jobs import Job, JobRequest, QueueLimits
+from gymlab.campaigns.queue.jobs import Job, JobRecord, JobRequest, LimitsRecord, QueueLimits
 from gymlab.campaigns.run_spec import RunState, read_run_state
 from gymlab.core.errors import FormatError, RunError, UserError, suggestion
 from gymlab.runs import files, platform
@@ -78,7 +78,7 @@ class Queue:
     def read(self) -> QueueContents:
         """The queue now; empty where there is no file."""
         try:
-            data = files.read_json(self.path)
+            data = cast("QueueRecord", files.read_json(self.path))
         except FileNotFoundError:
             return QueueContents(QueueLimits(platform.usable_cores()))
         written = data.get("format") if isinstance(data, dict) else None
@@ -208,14 +208,19 @@ def terminate_job(job: Job) -> bool:
     return False
 
 
-def _data(contents: QueueContents) -> dict[str, Any]:
+class QueueRecord(TypedDict):
+    """`queue.json`."""
+
+    format: int
+    limits: LimitsRecord
+    next_number: int
+    jobs: list[JobRecord]
+
+
+def _data(contents: QueueContents) -> QueueRecord:
     return {
         "format": FORMAT,
-        "limits": asdict(contents.limits),
+        "limits": {"jobs": contents.limits.jobs, "steps": contents.limits.steps},
         "next_number": contents.next_number,
-        "jobs": [{key: _as_list(value) for key, value in job.as_json().items()} for job in contents.jobs],
+        "jobs": [job.as_json() for job in contents.jobs],
     }
-
-
-def _as_list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gymlab.core.errors import UserError, suggestion
+from gymlab.core.types import Json
 from gymlab.recipes.problems import Problems
 from gymlab.recipes.yaml_source import Node, read_file
 
@@ -91,7 +92,7 @@ def _task(node: Node) -> TrainTask | CommandTask | AgentTask:
     return CommandTask(arguments=(*_COMMANDS.get(kind, (kind,)), *words))
 
 
-def _agent(settings: dict[str, Any]) -> AgentTask:
+def _agent(settings: dict[str, Json]) -> AgentTask:
     agent = AgentTask.model_validate(settings)
     asked = {name for word in agent.command for name in _PLACEHOLDER.findall(word)} - {"runs"}
     if asked and agent.prompt is None:
@@ -99,14 +100,14 @@ def _agent(settings: dict[str, Any]) -> AgentTask:
     return agent
 
 
-def _train(words: list[str]) -> dict[str, Any]:
+def _train(words: list[str]) -> dict[str, Json]:
     """`CartPole-v1:ppo learning_rate=1e-3` as it is typed."""
     if not words or any(word.startswith("-") for word in words):
         raise ValueError("train: a recipe and overrides, or a mapping with recipe, overrides, seeds, budget, tags ...")
     return {"recipe": words[0], "overrides": tuple(words[1:])}
 
 
-def _words(settings: Any) -> list[str]:
+def _words(settings: Json) -> list[str]:
     if isinstance(settings, str):
         return shlex.split(settings)
     if isinstance(settings, list) and all(isinstance(word, str | int | float) for word in settings):

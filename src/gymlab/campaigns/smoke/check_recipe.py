@@ -16,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymlab.core.errors import GymlabError, RunError
 from gymlab.training.events import Checkpointed, Control, Evaluated, Event, Feature, Updated
@@ -166,7 +166,7 @@ def main(reference: str, folder: str) -> None:
     out = own_stdout()
     passed = []
 
-    def send(**message: Any) -> None:
+    def send(**message: str | bool) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     def on_stage(stage: str, how: str) -> None:

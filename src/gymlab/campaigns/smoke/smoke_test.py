@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from gymlab.campaigns.executors.processes import Command, ProcessExecutor
 from gymlab.campaigns.executors.protocol import RunCommandBegan, RunEnd, RunFailed, RunOutput
@@ -49,7 +49,7 @@ class RecipeCheck:
 
     def read(self, line: str) -> None:
         """Take in a line of the process that checks the recipe."""
-        message: dict[str, Any] = json.loads(line)
+        message: dict[str, str] = json.loads(line)
         if "stage" in message:
             self.stages[message["stage"]] = message["how"]
         elif "skipped" in message:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from gymlab.core.clock import Clock
-from gymlab.core.types import Masked, VecStep
+from gymlab.core.types import Masked, Tree, VecStep
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
 from gymlab.session.build import build
@@ -59,7 +59,7 @@ def study(recipe: Recipe, *, updates: int, seed: int = 0) -> Iterator[Coverage]:
     overlaps: list[Overlap] = []
     rollouts: list[RolloutTransitions] = []
     try:
-        state: Any = parts.program.start(seed)
+        state = parts.program.start(seed)
         for update in range(updates):
             clock = parts.plan.after(Clock(), update)
             state = parts.program.advance(state, clock, parts.plan.scheduled(clock, 1), float("inf")).state
@@ -92,7 +92,7 @@ class _TransitionRecorder:
         return RolloutTransitions(*(np.stack(parts) for parts in zip(*steps, strict=True)))
 
 
-def features(obs: Any) -> np.ndarray:
+def features(obs: Tree) -> np.ndarray:
     """Observations of all envs as (N, features)."""
     leaves = jax.tree.leaves(obs.obs if isinstance(obs, Masked) else obs)
     return np.concatenate([np.array(leaf, np.float64).reshape(len(leaf), -1) for leaf in leaves], axis=1)
@@ -151,7 +151,7 @@ def overlap(rollout: int, transitions: RolloutTransitions, grid: StateGrid, so_f
 
 
 def _new_transitions(cells: np.ndarray, actions: np.ndarray, after: np.ndarray) -> float:
-    made_by: dict[Any, set[int]] = {}
+    made_by: dict[tuple[np.ndarray, bytes, np.ndarray], set[int]] = {}
     steps = [
         (env, (cells[t, env], actions[t, env].round(1).tobytes(), after[t, env])) for t, env in np.ndindex(cells.shape)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -14,6 +14,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymlab.core.errors import UserError
 from gymlab.core.rng import episode_seed
 from gymlab.core.statistics import Estimate, difference, estimate
+from gymlab.envs.gymnasium_types import Env, EnvWrapper, Info, ResetResult
 from gymlab.envs.registry import FRESH_PER_EPISODE
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
@@ -28,12 +29,12 @@ ARMS = {
 }
 
 
-class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class SameSeeds(EnvWrapper, RecordConstructorArgs):
     """Resets with the same seeds in every env."""
 
     training_only = True
 
-    def __init__(self, env: gymnasium.Env[Any, Any], seed: int = 0, *, fixed: bool = False) -> None:
+    def __init__(self, env: Env, seed: int = 0, *, fixed: bool = False) -> None:
         """`fixed`: every episode has the first one's seed."""
         RecordConstructorArgs.__init__(self, seed=seed, fixed=fixed)
         gymnasium.Wrapper.__init__(self, env)
@@ -41,7 +42,7 @@ class SameSeeds(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._fixed = fixed
         self._episode = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> ResetResult:
         del seed
         shared = episode_seed(self._seed, 0, self._episode)
         self._episode += not self._fixed

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
@@ -15,6 +15,7 @@ from gymlab.campaigns.sweep.sampler import import_optuna
 from gymlab.campaigns.sweep.space import Dimension, check_space, grid, parse_space
 from gymlab.core.errors import RunError, UserError, suggestion
 from gymlab.core.settings import Settings
+from gymlab.core.types import Json
 from gymlab.recipes.resolve import amend, read_run_text, resolve
 from gymlab.recipes.schema import Recipe
 from gymlab.recipes.secrets import dump_redacted_recipe
@@ -94,7 +95,7 @@ class SweepPlan(Settings):
     def base(self) -> Recipe:
         return read_run_text(self.recipe)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return self.model_dump(mode="json")
 
 
@@ -226,7 +227,7 @@ def read_plan(runs_root: Path, name: str) -> SweepPlan:
     return parse_plan(files.read_json(path), str(path))
 
 
-def parse_plan(record: Any, where: str) -> SweepPlan:
+def parse_plan(record: Json, where: str) -> SweepPlan:
     try:
         return SweepPlan.model_validate(record)
     except ValidationError as error:

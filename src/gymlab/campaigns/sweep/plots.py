@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gymlab.campaigns.sweep.space import Dimension
+from gymlab.campaigns.sweep.space import Dimension, Value
 from gymlab.campaigns.sweep.store import Trial, TrialStore, best_trial
 from gymlab.core.errors import UserError
 from gymlab.reports.plots_png import COLOURS, as_png, figure_class
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MAX_TICKS = 8
 _MIN_SCORED = 4  # trials, below which no importance is computed
@@ -52,7 +55,7 @@ def draw(store: TrialStore, dpi: int = 150) -> bytes:
     return as_png(figure)
 
 
-def _draw_importances(axes: Any, found: dict[str, float]) -> None:
+def _draw_importances(axes: Axes, found: dict[str, float]) -> None:
     axes.set_title("importance (PED-ANOVA)", loc="left", fontsize=10)
     if not found:
         axes.text(
@@ -66,7 +69,7 @@ def _draw_importances(axes: Any, found: dict[str, float]) -> None:
     axes.tick_params(labelsize=8)
 
 
-def _draw_slice(axes: Any, dimension: Dimension, trials: Sequence[Trial]) -> None:
+def _draw_slice(axes: Axes, dimension: Dimension, trials: Sequence[Trial]) -> None:
     positions, names = _positions([trial.params[dimension.key] for trial in trials])
     best = best_trial(trials)
     for state, colour, label in (("pruned", "0.75", "pruned"), ("finished", COLOURS[0], "finished")):
@@ -74,8 +77,9 @@ def _draw_slice(axes: Any, dimension: Dimension, trials: Sequence[Trial]) -> Non
             (position, trial.value) for position, trial in zip(positions, trials, strict=True) if trial.state == state
         ]
         if points:
-            axes.scatter(*zip(*points, strict=True), s=18, color=colour, label=label)
-    if best is not None:
+            where, values = zip(*points, strict=True)
+            axes.scatter(where, values, s=18, color=colour, label=label)
+    if best is not None and best.value is not None:
         axes.scatter([positions[trials.index(best)]], [best.value], s=70, facecolors="none", edgecolors=COLOURS[1])
     _set_scale(axes, dimension, positions, names)
     axes.set_title(dimension.key, loc="left", fontsize=10, parse_math=False)
@@ -85,7 +89,7 @@ def _draw_slice(axes: Any, dimension: Dimension, trials: Sequence[Trial]) -> Non
     axes.set_axisbelow(True)
 
 
-def _set_scale(axes: Any, dimension: Dimension, positions: Sequence[float], names: Sequence[str]) -> None:
+def _set_scale(axes: Axes, dimension: Dimension, positions: Sequence[float], names: Sequence[str]) -> None:
     """A logarithmic axis for values that span decades; a tick for each of a few choices."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -102,7 +106,7 @@ def _set_scale(axes: Any, dimension: Dimension, positions: Sequence[float], name
         axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
 
 
-def _positions(values: Sequence[Any]) -> tuple[list[float], list[str]]:
+def _positions(values: Sequence[Value]) -> tuple[list[float], list[str]]:
     """Positions of values on the axis; if they are not numbers, also the names of the positions 0, 1, ..."""
     try:
         return [float(str(value).removeprefix("lin_")) for value in values], []

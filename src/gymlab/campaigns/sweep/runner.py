@@ -25,6 +25,7 @@ from gymlab.campaigns.sweep.store import Trial, TrialStatus, TrialStore, has_end
 from gymlab.campaigns.sweep.trial_runs import RungState, TrialRuns, read_rung_state, wait_and_clean
 from gymlab.core.errors import UserError
 from gymlab.core.statistics import iqm
+from gymlab.core.types import Json
 from gymlab.runs.platform import usable_cores
 from gymlab.session.signals import watch_signals
 
@@ -250,7 +251,7 @@ class SweepRunner:
         trial = active.trial
         paths = [self._runs.paths(trial, seed) for seed in self.plan.seeds]
         states = [read_rung_state(each, None) for each in paths]
-        facts = {
+        facts: dict[str, Json] = {
             "scores": [each.score for each in states] if state == "finished" else [],
             "runs": [each.run_id for each in paths if each.exists],
             "env_steps": sum(each.env_steps for each in states),

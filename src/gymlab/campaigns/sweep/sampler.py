@@ -11,12 +11,16 @@ import random
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from gymlab.campaigns.sweep.space import Value, grid
 from gymlab.core.errors import UserError
 
 if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import Trial as OptunaTrial
+
     from gymlab.campaigns.sweep.plan import SweepPlan
     from gymlab.campaigns.sweep.store import Trial
 
@@ -31,9 +35,9 @@ class TrialSampler:
         self._plan = plan
         self._space = plan.dimensions
         self._drawn: list[dict[str, Value]] = []
-        self._asked: list[Any] = []  # Optuna's trials, as `ask` returned them
+        self._asked: list[OptunaTrial] = []  # Optuna's trials, as `ask` returned them
         self._reported = 0  # how many of them Optuna has the result of
-        self._study: Any = None
+        self._study: Study | None = None
         if plan.method == "grid":
             self._drawn = grid(self._space)
         else:
@@ -57,19 +61,22 @@ class TrialSampler:
             self._report(self._asked[self._reported], trials[self._reported + len(self._plan.first)])
             self._reported += 1
 
-    def _report(self, asked: Any, trial: Trial) -> None:
+    def _report(self, asked: OptunaTrial, trial: Trial) -> None:
         from optuna.trial import TrialState
 
+        study = self._study
+        assert study is not None, "a grid asks nothing of Optuna"
         assert trial.ended, f"trial {trial.index} of an earlier round is still {trial.state}"
         for rung, value in sorted(trial.rungs.items()):
             asked.report(value, rung)
         if trial.state == "finished":
-            self._study.tell(asked, trial.value)
+            study.tell(asked, trial.value)
         else:
             state = TrialState.PRUNED if trial.state == "pruned" else TrialState.FAIL
-            self._study.tell(asked, state=state)
+            study.tell(asked, state=state)
 
     def _ask(self, count: int) -> None:
+        assert self._study is not None, "a grid has all its trials"
         distributions = {dimension.key: dimension.distribution() for dimension in self._space}
         for _ in range(count):
             with warnings.catch_warnings():
@@ -79,7 +86,7 @@ class TrialSampler:
             self._drawn.append({d.key: d.rounded(asked.params[d.key]) for d in self._space})
 
 
-def _create_study(plan: SweepPlan) -> Any:
+def _create_study(plan: SweepPlan) -> Study:
     optuna = import_optuna()
     if plan.method == "cma" and find_spec("cmaes") is None:
         raise UserError("--method cma needs an extra package: pip install cmaes")
@@ -95,7 +102,7 @@ def _create_study(plan: SweepPlan) -> Any:
         return optuna.create_study(direction="maximize", sampler=samplers[plan.method]())
 
 
-def import_optuna() -> Any:
+def import_optuna() -> ModuleType:
     """Optuna with its log lines switched off; UserError if it is not installed."""
     try:
         import optuna

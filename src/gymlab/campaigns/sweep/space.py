@@ -10,12 +10,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gymlab.core.clock import parse_number
 from gymlab.core.errors import UserError
 from gymlab.recipes.resolve import amend
 from gymlab.recipes.schema import Recipe
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 Value = float | int | str
 _RANGE = re.compile(
@@ -62,7 +65,7 @@ class Dimension:
             return list(range(int(self.low), int(self.high) + 1))
         raise UserError(f"--space {self.key}={self.written}: a grid needs points, write {self.key}={self.written}:5")
 
-    def distribution(self) -> Any:
+    def distribution(self) -> BaseDistribution:
         """The same as an Optuna distribution."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 

@@ -12,16 +12,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from gymlab.campaigns.sweep.plan import SweepPlan, parse_plan, read_plan, sweep_folder, write_plan
 from gymlab.campaigns.sweep.sampler import import_optuna
 from gymlab.campaigns.sweep.space import Value
 from gymlab.core.errors import UserError
+from gymlab.core.types import Json, JsonObject
 from gymlab.runs import platform
 from gymlab.runs.locks import Owner, waiting_lock
 from gymlab.runs.redact import redact
 from gymlab.runs.status import now
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
 TrialStatus = Literal["waiting", "running", "finished", "pruned", "failed"]
 JOURNAL = "journal.log"  # in the sweep's folder
@@ -60,7 +66,7 @@ class Trial:
     def ended(self) -> bool:
         return self.state in _ENDED
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         return {
             "trial": self.index,
             "state": self.state,
@@ -152,7 +158,7 @@ class TrialStore:
         """Store a trial's value at a rung; idempotent."""
         self._storage.set_trial_intermediate_value(trial.trial_id, rung, value)
 
-    def finish(self, trial: Trial, state: TrialStatus, value: float | None, facts: Mapping[str, Any]) -> None:
+    def finish(self, trial: Trial, state: TrialStatus, value: float | None, facts: JsonObject) -> None:
         """Store how a trial ended; `facts` are the fields of `Trial` that are known only now."""
         from optuna.trial import TrialState
 
@@ -163,7 +169,7 @@ class TrialStore:
         self._storage.set_trial_state_values(trial.trial_id, ends[state], values)
 
     @property
-    def study(self) -> Any:
+    def study(self) -> Study:
         """Optuna's study, to read from: for plots and importances."""
         return self._study
 
@@ -200,7 +206,7 @@ def open_store(runs_root: Path, name: str, url: str | None) -> TrialStore:
     return create_store(runs_root, parse_plan(record | {"storage": url}, f"the plan of study '{name}'"))
 
 
-def _parse_trial(index: int, record: Any) -> Trial:
+def _parse_trial(index: int, record: FrozenTrial) -> Trial:
     attrs = record.user_attrs
     owner = attrs.get(_OWNER)
     return Trial(
@@ -219,7 +225,7 @@ def _parse_trial(index: int, record: Any) -> Trial:
     )
 
 
-def _open_storage(url: str | None, journal: Path) -> Any:
+def _open_storage(url: str | None, journal: Path) -> BaseStorage:
     """Optuna's storage: a journal file, or the database at a URL; UserError if that cannot be opened."""
     optuna = import_optuna()
     if url is None:

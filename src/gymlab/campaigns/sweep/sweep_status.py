@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from gymlab.campaigns.summary import estimate_seeds, format_interval
 from gymlab.campaigns.sweep.plan import SweepPlan
 from gymlab.campaigns.sweep.store import Trial, best_trial, has_ended
+from gymlab.core.types import Json
 
 _TABLE_ROWS = 30
 
@@ -21,7 +22,38 @@ def status_word(plan: SweepPlan, trials: Sequence[Trial]) -> str:
     return "running" if owned else "interrupted"
 
 
-def status(plan: SweepPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+class BestTrialRecord(TypedDict):
+    """The best trial of a sweep."""
+
+    trial: int
+    value: float | None
+    low: float | None
+    high: float | None
+    overrides: list[str]
+    runs: list[str]
+
+
+class SweepStatusRecord(TypedDict):
+    """`gymlab sweep status --json`."""
+
+    sweep: str
+    recipe: str
+    status: str
+    method: str
+    prune: str
+    seeds: list[int]
+    trials: dict[str, int]  # how many: total, and in each state
+    best: BestTrialRecord | None
+
+
+class SweepResultsRecord(SweepStatusRecord):
+    """`gymlab sweep results --json`."""
+
+    space: list[str]
+    rows: list[dict[str, Json]]  # the trials
+
+
+def status(plan: SweepPlan, trials: Sequence[Trial]) -> SweepStatusRecord:
     """`gymlab sweep status --json`."""
     counts = Counter(trial.state for trial in trials)
     best = best_trial(trials)
@@ -41,7 +73,7 @@ def status(plan: SweepPlan, trials: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def _best_json(trial: Trial) -> dict[str, Any]:
+def _best_json(trial: Trial) -> BestTrialRecord:
     score = estimate_seeds(trial.scores)
     return {
         "trial": trial.index,
@@ -53,7 +85,7 @@ def _best_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def results(plan: SweepPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+def results(plan: SweepPlan, trials: Sequence[Trial]) -> SweepResultsRecord:
     """`gymlab sweep results --json`: the status, and every trial in the order of its index."""
     return {**status(plan, trials), "space": list(plan.space), "rows": [trial.as_json() for trial in trials]}
 

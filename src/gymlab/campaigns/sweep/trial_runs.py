@@ -44,8 +44,8 @@ def read_rung_state(paths: RunPaths, pause_at: int | None) -> RungState:
     status = read_status(paths)
     state = RunState(status["status"])
     reason = str(status.get("stop_reason") or "")
-    clock = status.get("clock") or {}
-    done = int(clock.get("env_steps") or 0)
+    clock = status.get("clock")
+    done = int(clock.get("env_steps") or 0) if clock else 0
     if state is RunState.FAILED:
         return RungState("failed", None, done, reason)
     if state is RunState.STOPPED and reason.startswith(RULED_OUT):

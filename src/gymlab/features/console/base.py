@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
 
 from gymlab.training.events import Control, Event, Feature
 
@@ -53,9 +52,11 @@ class GuardedConsole(RunConsole):
         with self._ignoring_closed_output():
             self._inner(event, control)
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with self._ignoring_closed_output():
-            self._inner.__exit__(*error)
+            self._inner.__exit__(kind, error, trace)
 
     @contextmanager
     def _ignoring_closed_output(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 from gymlab.features.console.base import RunConsole, filming_line
 from gymlab.features.console.view import RunView, alert_line, evaluation_line
@@ -83,7 +82,7 @@ class JsonLinesConsole(RunConsole):
         elif isinstance(event, Ended):
             self._write("ended", **clock, reason=event.reason, status=event.status)
 
-    def _write(self, event: str, **fields: Any) -> None:
+    def _write(self, event: str, **fields: object) -> None:
         print(json.dumps({"event": event, **fields}), flush=True)
 
 

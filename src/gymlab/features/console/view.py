@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
 
 from gymlab.alerts.engine import Alert
 from gymlab.core.clock import Clock
 from gymlab.core.format import format_count, format_elapsed
+from gymlab.core.types import Json
 from gymlab.metrics import catalogue
 from gymlab.metrics.metric import Metric
 from gymlab.terminal.screen import SEVERITY_STYLES, Span, StyledLine, plain_text
@@ -179,7 +179,7 @@ def _alert_text(alert: Alert) -> Iterator[str]:
     yield f"-> try {tried}" if tried else f"-> {alert.advice}"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: Json) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).replace(" ", "")
 
 

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ _LATE = ("eval/", "score/")  # may be added to a row long after it was written
 _KEPT_RUNS = 64
 _LONG = 20_000  # updates: reading more than this is slow enough to show a sample first
 _EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+
+
+T = TypeVar("T")
 
 
 class RunSeries:
@@ -137,14 +140,15 @@ class RunSeries:
             x = clock[: len(cells)][measured]
             return Curve(x, cells[measured, 0], cells[measured, 1], cells[measured, 2])
 
-    def drawn(self, key: Hashable, draw: Callable[[], Any]) -> Any:
+    def drawn(self, key: Hashable, draw: Callable[[], T]) -> T:
         """Cached result of `draw`, until new rows are read: many clients share one rendering."""
         if self._drawn_of != self._version:
             self._drawn_of = self._version
             self._drawn.clear()
         if key not in self._drawn:
             self._drawn[key] = draw()
-        return self._drawn[key]
+        found: T = self._drawn[key]
+        return found
 
     def clock_at(self, axis: str, env_steps: float) -> float:
         """The value of an axis at a number of env_steps."""

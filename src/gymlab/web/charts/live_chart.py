@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nicegui import ui
+
+from gymlab.core.types import Json
 
 _MOST = 600  # points of a line; more are thinned to every second
 _GREY = {"fontSize": 11, "color": "#888"}
@@ -15,7 +15,7 @@ class LiveChart:
 
     def __init__(self, title: str, colour: str) -> None:
         self._points: list[list[float]] = []
-        self._marks: list[dict[str, Any]] = []
+        self._marks: list[dict[str, Json]] = []
         axis = {"type": "value", "axisLabel": _GREY, "splitLine": {"lineStyle": {"opacity": 0.3}}}
         line = {
             "type": "line",
@@ -45,7 +45,7 @@ class LiveChart:
 
     def mark(self, x: float, text: str) -> None:
         """Mark where a hyperparameter changed."""
-        label = {"formatter": text, "fontSize": 10, "color": "#888", "position": "insideEndTop"}
+        label: dict[str, Json] = {"formatter": text, "fontSize": 10, "color": "#888", "position": "insideEndTop"}
         self._marks = [*self._marks[-9:], {"xAxis": x, "label": label, "lineStyle": {"color": "#e08a2e"}}]
 
     def clear(self) -> None:

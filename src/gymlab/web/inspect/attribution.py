@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.inspect.step_cards import cell, table
 from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.answers import AttributionAnswer
 from gymlab.web.workers.step_table import value_at
 
 
@@ -47,7 +46,7 @@ class AttributionCard:
             self._picture.update()
             self._picture.set_visibility(True)
 
-    def _table(self, answer: Mapping[str, Any]) -> str:
+    def _table(self, answer: AttributionAnswer) -> str:
         rows = []
         for part in self._state.facts["components"]:
             if part["kind"] != "number":

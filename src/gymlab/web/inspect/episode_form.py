@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any
 
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import Json
 from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.answers import EpisodeProgress, PlayedEpisode
 from gymlab.web.workers.step_table import EpisodeRequest
 
 MOST_STEPS = 20_000  # rows that a page can hold
@@ -21,11 +22,11 @@ class EpisodeForm:
 
     def __init__(self, looking: InspectorState) -> None:
         self._state = looking
-        self._under_way: Future[Any] | None = None
-        self._progress: Mapping[str, Any] = {}
+        self._under_way: Future[PlayedEpisode] | None = None
+        self._progress: EpisodeProgress | None = None
         facts = looking.facts
-        names = {"best": f"best ({facts['best']})", "last": f"last ({facts['last']})"}
-        names = {name: label for name, label in names.items() if facts[name] is not None}
+        named = {"best": facts["best"], "last": facts["last"]}
+        names = {name: f"{name} ({at})" for name, at in named.items() if at is not None}
         choices = names | {at: at for at in facts["checkpoints"]}
         with ui.row().classes("gl-card w-full items-center gap-3"):
             first = next(iter(choices), None)
@@ -41,7 +42,7 @@ class EpisodeForm:
         self._watch = ui.timer(0.2, self._show_progress, active=False)
         self._stop.set_visibility(False)
 
-    def asked(self, forced: Mapping[int, Any] | None = None) -> EpisodeRequest:
+    def asked(self, forced: Mapping[int, Json] | None = None) -> EpisodeRequest:
         """The request of the form; with `forced` actions, the shown episode replayed with them."""
         table = self._state.table
         most = _whole(self._most, 1, MOST_STEPS)
@@ -57,7 +58,7 @@ class EpisodeForm:
         if answer is not None:
             self._state.show(answer)
 
-    async def play(self, asked: EpisodeRequest) -> Mapping[str, Any] | None:
+    async def play(self, asked: EpisodeRequest) -> PlayedEpisode | None:
         """The worker's answer; None where the episode failed, which is notified."""
         if self._under_way is not None:
             return None
@@ -73,13 +74,13 @@ class EpisodeForm:
             self._turn(running=False)
 
     def _turn(self, *, running: bool) -> None:
-        self._progress = {}
+        self._progress = None
         self._progress_label.set_text("the episode begins …" if running else "")
         self._run.set_enabled(not running)
         self._stop.set_visibility(running)
         self._watch.active = running
 
-    def _hear(self, progress: Mapping[str, Any]) -> None:
+    def _hear(self, progress: EpisodeProgress) -> None:
         self._progress = progress  # from a thread: shown by the timer
 
     def _show_progress(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from nicegui import events, ui
 
 from gymlab.web.inspect.view_state import InspectorState
-from gymlab.web.workers.step_table import highest_surprise, lowest_value, next_event, reward_events
+from gymlab.web.workers.step_table import EpisodeTable, highest_surprise, lowest_value, next_event, reward_events
 
 _SPEEDS = {2: "2 / s", 5: "5 / s", 10: "10 / s", 20: "20 / s"}
 # Keys in a field are the field's; a button that has the focus keeps its space bar. Arrows must not scroll the page.
@@ -45,7 +45,7 @@ class PlaybackControls:
         looking.on_table(self._new_table)
         looking.on_step(self._draw)
 
-    def _button(self, icon: str, label: str, action: Any) -> ui.button:
+    def _button(self, icon: str, label: str, action: Callable[[], None]) -> ui.button:
         button = ui.button(icon=icon, on_click=action).props(f'flat dense round aria-label="{label}"')
         with button:
             ui.tooltip(label)
@@ -54,7 +54,7 @@ class PlaybackControls:
     def _jumps(self) -> None:
         looking = self._state
 
-        def to(find: Any) -> None:
+        def to(find: Callable[[EpisodeTable], int | None]) -> None:
             step = find(looking.table) if looking.table is not None else None
             if step is not None:
                 looking.go(step)

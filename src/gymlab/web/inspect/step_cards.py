@@ -5,16 +5,34 @@ Everything that comes from a run is escaped here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Literal, cast
 
 from nicegui import ui
 
+from gymlab.core.types import Json
 from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.answers import ComponentFacts, InspectorFacts, PolicyOutput
 from gymlab.web.workers.step_table import value_at
 
-_OUTCOME = {
+if TYPE_CHECKING:
+    from gymlab.media.episode_trace import TraceRecord
+
+Outcome = Literal[
+    "reward",
+    "return_so_far",
+    "train_reward",
+    "return_to_go",
+    "value",
+    "baseline",
+    "advantage",
+    "gae",
+    "td_error",
+    "terminated",
+    "truncated",
+]
+_OUTCOME: dict[Outcome, str] = {
     "reward": "reward",
     "return_so_far": "return so far",
     "train_reward": "reward as learning sees it",
@@ -52,7 +70,9 @@ class ObservationCard:
         self._shown.set_content(content)
 
 
-def _list(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any], column: str = "observation") -> str:
+def _list(
+    parts: Sequence[ComponentFacts], row: TraceRecord, column: Literal["observation", "raw"] = "observation"
+) -> str:
     scaled = row["network_input"] if column == "observation" else None
     head = ["", "value", *(["normalised"] if scaled is not None else []), "from", "to"]
     rows = []
@@ -65,8 +85,8 @@ def _list(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any], column: st
     return table(rows, head)
 
 
-def _stack(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
-    backs = sorted({part["back"] for part in parts}, reverse=True)
+def _stack(parts: Sequence[ComponentFacts], row: TraceRecord) -> str:
+    backs = sorted({part["back"] or 0 for part in parts}, reverse=True)
     frame = len(parts) // len(backs)
     head = ["", *("now" if back == 0 else f"-{back}" for back in backs), "from", "to"]
     rows = []
@@ -77,7 +97,7 @@ def _stack(parts: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
     return table(rows, head)
 
 
-def _at(observation: Any, path: Sequence[Any]) -> Any:
+def _at(observation: Json, path: Sequence[str | int]) -> Json:
     """One part; a large array is named by its type."""
     return observation if isinstance(observation, str) else value_at(observation, path)
 
@@ -97,24 +117,24 @@ class ActionCard:
         if row is None:
             return
         self._title.set_text(f"Action: {row['label']}")
-        known = ("probability", "log_prob", "entropy")
-        content = table([(name.replace("_", " "), [cell(row[name], name)]) for name in known])
-        self._shown.set_content(distribution(row, self._state.facts) + content)
+        known = {"probability": row["probability"], "log_prob": row["log_prob"], "entropy": row["entropy"]}
+        content = table([(name.replace("_", " "), [cell(value, name)]) for name, value in known.items()])
+        self._shown.set_content(distribution(row, self._state.facts, row["mask"]) + content)
 
 
-def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+def distribution(row: TraceRecord | PolicyOutput, facts: InspectorFacts, mask: Sequence[bool] | None = None) -> str:
     """Bars for discrete actions, a table of mean and std for continuous ones."""
     labels = facts["labels"]
     parameters = row["distribution"]
     if row["probabilities"]:
         chosen = labels.index(row["label"]) if row["label"] in labels else None
-        return bars(labels, row["probabilities"], chosen, row.get("mask"))
+        return bars(labels, row["probabilities"], chosen, mask)
     if "choices" in parameters:
-        actions = row["action"]
+        taken = cast("list[int]", row["action"])
         parts = []
         for place, shares in enumerate(parameters["choices"]):
             names = [f"{place}: {choice}" for choice in range(len(shares))]
-            parts.append(bars(names, shares, actions[place] if actions[place] < len(shares) else None))
+            parts.append(bars(names, shares, taken[place] if taken[place] < len(shares) else None))
         return "".join(parts)
     if "mean" in parameters:
         names = labels if len(labels) == len(parameters["mean"]) else [str(i) for i in range(len(parameters["mean"]))]
@@ -125,7 +145,7 @@ def distribution(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return ""
 
 
-def _flat(values: list[Any]) -> list[Any]:
+def _flat(values: Sequence[Json]) -> list[Json]:
     return [one for value in values for one in (_flat(value) if isinstance(value, list) else [value])]
 
 
@@ -192,7 +212,7 @@ class PicturesCard:
         self._none.set_visibility(looking.row is not None and not env and not looking.text)
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """A number with six digits; `cell` puts the exact one into the tooltip."""
     if value is None:
         return "–"
@@ -201,7 +221,7 @@ def number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def cell(value: Any, key: str = "") -> str:
+def cell(value: object, key: str = "") -> str:
     """A table's cell; `key` is how tests and scripts find it."""
     mark = f' data-key="{escape(key)}"' if key else ""
     return f'<td class="gl-number"{mark} title="{escape(str(value))}">{escape(number(value))}</td>'

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nicegui import events, ui
 
+from gymlab.web.charts.options import Options
 from gymlab.web.inspect.view_state import InspectorState
-from gymlab.web.workers.step_table import EpisodeTable
+from gymlab.web.workers.step_table import EpisodeTable, Number
 
-_PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+_PANELS: tuple[tuple[str, tuple[tuple[str, Number], ...]], ...] = (
     ("value", (("value", "value"), ("return from here", "return_to_go"), ("baseline", "baseline"))),
     ("reward", (("reward", "reward"), ("as learnt from", "train_reward"))),
     ("advantage", (("advantage", "advantage"), ("GAE", "gae"), ("TD error", "td_error"))),
@@ -73,7 +72,7 @@ class Timeline:
             self._state.go(int(event.args))
 
 
-def _line(step: int) -> dict[str, Any]:
+def _line(step: int) -> Options:
     style = {"color": "#e08a2e", "type": "solid", "width": 1.5}
     return {
         "data": [{"xAxis": step}],
@@ -85,7 +84,7 @@ def _line(step: int) -> dict[str, Any]:
     }
 
 
-def options(table: EpisodeTable) -> dict[str, Any]:
+def options(table: EpisodeTable) -> Options:
     """ECharts options: stacked panels with a shared axis pointer."""
     steps = [row["step"] for row in table.rows]
     grids = []
@@ -149,6 +148,6 @@ def options(table: EpisodeTable) -> dict[str, Any]:
     }
 
 
-def _parts(table: EpisodeTable) -> list[tuple[str, list[Any]]]:
+def _parts(table: EpisodeTable) -> list[tuple[str, list[float | None]]]:
     names = list(dict.fromkeys(name for row in table.rows for name in row["components"]))
     return [(f"part: {name}", [row["components"].get(name) for row in table.rows]) for name in names]

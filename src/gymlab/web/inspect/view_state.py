@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
+from gymlab.web.workers.answers import InspectorFacts, PlayedEpisode
 from gymlab.web.workers.client import InspectorClient, episode_table
 from gymlab.web.workers.step_table import EpisodeTable
 
@@ -21,10 +22,10 @@ class InspectorState:
         self.inspector = inspector
         self.token = token
         self.run_id = run_id
-        self.facts: Mapping[str, Any] = {}
+        self.facts: InspectorFacts
         self.table: EpisodeTable | None = None
         self.step = 0
-        self._answer: Mapping[str, Any] = {}
+        self._answer: PlayedEpisode | None = None
         self._on_step: list[Watcher] = []
         self._on_table: list[Watcher] = []
 
@@ -35,7 +36,7 @@ class InspectorState:
     def on_table(self, watcher: Watcher) -> None:
         self._on_table.append(watcher)
 
-    def show(self, answer: Mapping[str, Any], step: int = 0) -> None:
+    def show(self, answer: PlayedEpisode, step: int = 0) -> None:
         """Switch to another episode, an answer of the worker."""
         before = self.table
         self._answer = answer
@@ -63,9 +64,9 @@ class InspectorState:
     def row(self) -> TraceRecord | None:
         return self.table.rows[self.step] if self.table is not None and self.table.rows else None
 
-    def address(self, kind: str) -> str:
+    def address(self, kind: Literal["env_files", "seen_files"]) -> str:
         """URL of the step's picture, of `env_files` or `seen_files`; "" where there is none."""
-        files = self._answer.get(kind) or []
+        files = [] if self._answer is None else self._answer[kind]
         return self.file(files[self.step]) if self.step < len(files) else ""
 
     def file(self, name: str) -> str:
@@ -74,5 +75,5 @@ class InspectorState:
     @property
     def text(self) -> str:
         """The ANSI rendering of the step, where the env renders text."""
-        texts = self._answer.get("texts") or []
+        texts = [] if self._answer is None else self._answer["texts"]
         return texts[self.step] if self.step < len(texts) else ""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import Json
 from gymlab.web.inspect.episode_form import EpisodeForm
 from gymlab.web.inspect.step_cards import cell as html_cell
 from gymlab.web.inspect.step_cards import distribution, table
 from gymlab.web.inspect.view_state import InspectorState
+from gymlab.web.workers.answers import ActionFacts, ComponentFacts, InspectorFacts, PlayedEpisode, PolicyOutput
 from gymlab.web.workers.step_table import value_at, with_value
+
+if TYPE_CHECKING:
+    from gymlab.media.episode_trace import TraceRecord
 
 
 class EditedObservationCard:
@@ -22,7 +26,7 @@ class EditedObservationCard:
 
     def __init__(self, looking: InspectorState) -> None:
         self._state = looking
-        self._fields: list[tuple[Mapping[str, Any], ui.number]] = []
+        self._fields: list[tuple[ComponentFacts, ui.number]] = []
         parts = [part for part in looking.facts["components"] if part["kind"] in ("number", "choice")]
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
             ui.label("What if it saw something else?").classes("font-semibold")
@@ -37,11 +41,13 @@ class EditedObservationCard:
                 ui.button("Reset", on_click=self._fill).props("flat dense no-caps size=sm")
         looking.on_step(self._fill)
 
-    def _field(self, part: Mapping[str, Any]) -> ui.number:
+    def _field(self, part: ComponentFacts) -> ui.number:
         back = "" if part["back"] is None else f" (-{part['back']})"
         whole = part["kind"] == "choice"
-        bounds = {"min": part["low"], "max": part["high"], "precision": 0} if whole else {}
-        field = ui.number(part["name"] + back, on_change=self._asked, **bounds).props("dense debounce=150")
+        low, high = (part["low"], part["high"]) if whole else (None, None)
+        field = ui.number(
+            part["name"] + back, on_change=self._asked, min=low, max=high, precision=0 if whole else None
+        ).props("dense debounce=150")
         return field.classes("w-32").props(f"data-part=edit-{'.'.join(map(str, part['path'])) or 'whole'}")
 
     def _fill(self) -> None:
@@ -49,7 +55,7 @@ class EditedObservationCard:
         if row is None:
             return
         for part, field in self._fields:
-            field.set_value(value_at(row["observation"], part["path"]))
+            field.set_value(cast("float", value_at(row["observation"], part["path"])))
         self._shown.set_content("")
 
     async def _asked(self) -> None:
@@ -74,14 +80,14 @@ class EditedObservationCard:
             return
         self._shown.set_content(self._answer_html(answer, row))
 
-    def _answer_html(self, answer: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    def _answer_html(self, answer: PolicyOutput, row: TraceRecord) -> str:
         rows = [
             ("action", [html_cell(answer["label"], "if.label")]),
             ("value", [html_cell(answer["value"], "if.value")]),
             ("value as it was", [html_cell(row["value"])]),
             ("entropy", [html_cell(answer["entropy"], "if.entropy")]),
         ]
-        return distribution({**answer, "mask": row["mask"]}, self._state.facts) + table(rows)
+        return distribution(answer, self._state.facts, row["mask"]) + table(rows)
 
 
 class ForcedActionCard:
@@ -90,7 +96,7 @@ class ForcedActionCard:
     def __init__(self, looking: InspectorState, asking: EpisodeForm) -> None:
         self._state = looking
         self._form = asking
-        self._answer: Mapping[str, Any] | None = None
+        self._answer: PlayedEpisode | None = None
         with ui.column().classes("gl-card gap-1").style("flex: 1 1 320px"):
             ui.label("What if it did something else?").classes("font-semibold")
             with ui.row().classes("items-center gap-2"):
@@ -101,7 +107,7 @@ class ForcedActionCard:
         self._take.set_visibility(False)
         looking.on_step(self._clear)
 
-    def _chooser(self) -> Any:
+    def _chooser(self) -> ui.select | ui.input:
         actions = self._state.facts["actions"]
         labels = self._state.facts["labels"]
         if actions["kind"] == "choice":
@@ -111,7 +117,7 @@ class ForcedActionCard:
         field = ui.input("action, as a list", value=json.dumps([0] * count)).props("dense")
         return field.classes("w-48").props("data-part=force")
 
-    def _chosen(self) -> Any:
+    def _chosen(self) -> Json:
         if self._state.facts["actions"]["kind"] == "choice":
             return int(self._action.value)
         try:
@@ -153,7 +159,7 @@ class ForcedActionCard:
         self._take.set_visibility(False)
 
 
-def _forced_result(answer: Mapping[str, Any], row: Mapping[str, Any], total: float, facts: Mapping[str, Any]) -> str:
+def _forced_result(answer: PlayedEpisode, row: TraceRecord, total: float, facts: InspectorFacts) -> str:
     rows = answer["rows"]
     step = row["step"]
     found = [
@@ -167,10 +173,10 @@ def _forced_result(answer: Mapping[str, Any], row: Mapping[str, Any], total: flo
         return table(found) + "<div class='gl-faint'>the episode ends there</div>"
     after = rows[step + 1]
     found.append(("value of the next state", [html_cell(after["value"], "forced.value")]))
-    return table(found) + "<div class='gl-faint'>the policy next</div>" + distribution(after, facts)
+    return table(found) + "<div class='gl-faint'>the policy next</div>" + distribution(after, facts, after["mask"])
 
 
-def _fits(action: Any, actions: Mapping[str, Any]) -> bool:
+def _fits(action: Json, actions: ActionFacts) -> bool:
     """Whether a list is an action of this kind."""
     if not isinstance(action, list) or not all(type(part) in (int, float) for part in action):
         return False

@@ -6,9 +6,9 @@ import contextlib
 from asyncio import to_thread
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nicegui import ui
+from nicegui import events, ui
 
 from gymlab.core.clock import CLOCKS
 from gymlab.core.errors import GymlabError
@@ -53,7 +53,7 @@ class ComparePage:
         self._name = name
         self._look = Look()
         self._grouped = False
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[str, object] = {}
         self._views: dict[str, LiveRun] = {}
 
     def build(self) -> None:
@@ -155,23 +155,23 @@ class ComparePage:
         self._seen.clear()
         await self._check()
 
-    async def _choose(self, event: Any) -> None:
+    async def _choose(self, event: events.ValueChangeEventArguments[list[str] | None]) -> None:
         self._chosen = [run_id for run_id in event.value or [] if run_id in self._known][:MOST_COMPARED]
         await self._again()
 
-    async def _rename(self, event: Any) -> None:
+    async def _rename(self, event: events.ValueChangeEventArguments[str | None]) -> None:
         if event.value and event.value != self._name:
             self._name = str(event.value)[:200]
             self._seen.pop("curves", None)
             await self._check()
 
-    async def _turn(self, what: str, event: Any) -> None:
+    async def _turn(self, what: str, event: events.ValueChangeEventArguments[str | float]) -> None:
         value = event.value if what != "axis" or event.value in CLOCKS else "vec_steps"
         self._look = Look(**{**vars(self._look), what: value})
         self._seen.pop("curves", None)
         await self._check()
 
-    async def _regroup(self, event: Any) -> None:
+    async def _regroup(self, event: events.ValueChangeEventArguments[bool | None]) -> None:
         self._grouped = bool(event.value)
         self._seen.pop("curves", None)
         await self._check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nicegui import ui
 
@@ -66,7 +66,7 @@ class RunPage:
         self._head = RunHeader(view)
         self._panels: dict[str, RunPanel] = {}
         self._places: dict[str, ui.tab_panel] = {}
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[str, object] = {}
         self._polls = 0
         self._busy = False
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nicegui import ui
+from nicegui import events, ui
 
+from gymlab.core.types import Json
 from gymlab.reports.sections import yes_or_no
 from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import RegistryEntry
 from gymlab.runs.registry import Registry
 from gymlab.runs.status import read_record
 from gymlab.web.live_updates import Stamp, plain_text, stamp
@@ -38,7 +40,7 @@ _STYLE = "p => ({color: " + str(_STATUS) + "[p.value] || 'inherit', fontWeight: 
 _ALERTS = "p => p.value ? ({color: '#d9822b', fontWeight: 600}) : null"
 
 
-def _column(name: str, title: str, width: int, **more: Any) -> dict[str, Any]:
+def _column(name: str, title: str, width: int, **more: Json) -> dict[str, Json]:
     return {"field": name, "headerName": title, "width": width, **more}
 
 
@@ -119,9 +121,9 @@ class RunsPage:
         self._empty.set_visibility(not self._rows)
         ui.timer(_POLL_SECONDS, self._poll)
 
-    def _make_grid(self, columns: list[dict[str, Any]], rows: list[Row]) -> ui.aggrid:
+    def _make_grid(self, columns: list[dict[str, Json]], rows: list[Row]) -> ui.aggrid:
         of_runs = columns is _COLUMNS
-        options = {
+        options: dict[str, object] = {
             "columnDefs": columns,
             "defaultColDef": {"filter": True, "sortable": True, "resizable": True, "minWidth": 60},
             "rowData": rows,
@@ -157,10 +159,10 @@ class RunsPage:
         self._groups.set_visibility(bool(self._grouped.value))
         self._groups.run_grid_method("setGridOption", "rowData", by_recipe(self._rows))
 
-    def _open(self, event: Any) -> None:
+    def _open(self, event: events.GenericEventArguments) -> None:
         self._visit(event.args)
 
-    def _clicked(self, event: Any) -> None:
+    def _clicked(self, event: events.GenericEventArguments) -> None:
         if event.args.get("colDef.field") == "id" or (event.args.get("colDef") or {}).get("field") == "id":
             self._visit(event.args)
 
@@ -174,7 +176,7 @@ class RunsPage:
         self._selection.choose([str(row["id"]) for row in chosen])
 
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of a run or, grouped, of a recipe: values by column
 _TEXTS = {
     "id": "id",
     "status": "status",
@@ -207,7 +209,7 @@ class RunsTable:
         self._live = [str(entry["id"]) for entry in entries if entry.get("status") == "running"]
         return [self._row(entry) for entry in entries]
 
-    def _row(self, entry: Mapping[str, Any]) -> Row:
+    def _row(self, entry: RegistryEntry) -> Row:
         tags = entry.get("tags")
         return {
             **{key: plain_text(entry.get(name), 300) for key, name in _TEXTS.items()},
@@ -250,7 +252,7 @@ def _group(recipe: str, members: Sequence[Row]) -> Row:
     }
 
 
-def _number(value: Any) -> float | int | None:
+def _number(value: object) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from typing import Any
 
-from nicegui import ui
+from nicegui import events, ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.metrics.catalogue import ordered
@@ -48,7 +47,7 @@ class DistributionsPanel:
             self._select.set_options(names, value=self._chosen)
         await self._draw()
 
-    async def _choose(self, event: Any) -> None:
+    async def _choose(self, event: events.ValueChangeEventArguments[list[str] | None]) -> None:
         chosen = [name for name in event.value or [] if name in self._names][:_MOST]
         if chosen != self._chosen:
             self._chosen = chosen

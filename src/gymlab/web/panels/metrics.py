@@ -5,9 +5,8 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-from nicegui import ui
+from nicegui import events, ui
 
 from gymlab.core.clock import CLOCKS
 from gymlab.metrics.catalogue import NAMESPACES, grouped, headlines, metric
@@ -129,26 +128,26 @@ class MetricsPanel:
             group: groups[group] for group in [*NAMESPACES, *sorted(set(groups) - set(NAMESPACES))] if group in groups
         }
 
-    async def _turn(self, what: str, event: Any) -> None:
+    async def _turn(self, what: str, event: events.ValueChangeEventArguments[str | float]) -> None:
         value = event.value if what != "axis" or event.value in CLOCKS else "vec_steps"
         self._look = Look(**{**vars(self._look), what: value})
         await self.refresh()
 
-    async def _turn_losses(self, event: Any) -> None:
+    async def _turn_losses(self, event: events.ValueChangeEventArguments[bool | None]) -> None:
         self._scaled = bool(event.value)
         await self.refresh()
 
-    async def _turn_every(self, event: Any) -> None:
+    async def _turn_every(self, event: events.ValueChangeEventArguments[bool | None]) -> None:
         self._every = bool(event.value)
         self._known = []
         await self.refresh()
 
-    async def _find(self, event: Any) -> None:
+    async def _find(self, event: events.ValueChangeEventArguments[str | None]) -> None:
         self._filter = str(event.value or "")[:100].lower()
         self._known = []
         await self.refresh()
 
-    async def _fold(self, group: str, event: Any) -> None:
+    async def _fold(self, group: str, event: events.ValueChangeEventArguments[bool | None]) -> None:
         (self._open.add if event.value else self._open.discard)(group)
         await self.refresh()
 

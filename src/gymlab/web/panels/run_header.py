@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from nicegui import ui
 
 from gymlab.core.clock import CLOCKS
 from gymlab.core.format import format_count, format_duration
 from gymlab.runs import requests
+from gymlab.runs.paths import RunPaths
+from gymlab.runs.records import StatusRecord
 from gymlab.web import run_commands
 from gymlab.web.live_updates import LiveRun, plain_text
 from gymlab.web.page_frame import show_errors
@@ -47,7 +48,7 @@ class RunHeader:
         self._said = ui.label().classes("gl-mono")
         self.refresh()
 
-    def _button(self, title: str, icon: str, act: Callable[[], Any]) -> ui.button:
+    def _button(self, title: str, icon: str, act: Callable[[], Awaitable[None] | None]) -> ui.button:
         return ui.button(title, icon=icon, on_click=act).props("dense outline no-caps")
 
     def refresh(self) -> None:
@@ -127,14 +128,14 @@ class RunHeader:
     async def _do_resume(self) -> None:
         await self._command("resuming …", run_commands.resume)
 
-    async def _command(self, before: str, act: Callable[[Any], Awaitable[run_commands.CommandResult]]) -> None:
+    async def _command(self, before: str, act: Callable[[RunPaths], Awaitable[run_commands.CommandResult]]) -> None:
         self._said.set_text(before)
         done = await act(self._view.paths)
         self._said.set_text(done.text.strip() or f"done (exit code {done.code})")
         self.refresh()
 
 
-def _position(row: dict[str, float], status: dict[str, Any]) -> str:
+def _position(row: dict[str, float], status: StatusRecord) -> str:
     """Clocks, speed and stop reason."""
     parts = [f"{format_count(row[name])} {name}" for name in ("vec_steps", "env_steps", "updates") if name in row]
     parts += [format_duration(row["seconds"])] if "seconds" in row else []

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Mapping
-from typing import Any
 
 from nicegui import ui
 
+from gymlab.core.types import Json, JsonObject
 from gymlab.reports.report import report_json
 from gymlab.reports.sections import changed_settings
 from gymlab.runs.status import read_record
 from gymlab.web.live_updates import LiveRun, plain_text
 from gymlab.web.run_commands import recipe_settings
 
-_COLUMNS: list[dict[str, Any]] = [
+_COLUMNS: list[dict[str, Json]] = [
     {"name": "key", "label": "setting", "field": "key", "align": "left", "sortable": True},
     {"name": "value", "label": "value", "field": "value", "align": "left"},
     {"name": "recipe", "label": "in the recipe", "field": "recipe", "align": "left", "sortable": True},
@@ -86,11 +85,11 @@ def settings_rows(view: LiveRun) -> list[dict[str, str]]:
     ]
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _changed(view: LiveRun) -> Mapping[str, Any]:
+def _changed(view: LiveRun) -> JsonObject:
     """Defaults of the changed settings, from the run's report: an algorithm's own defaults need its import, which
     imports JAX.
     """

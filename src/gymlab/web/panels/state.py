@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from asyncio import to_thread
 from functools import partial
-from typing import Any
 
 import numpy as np
 from nicegui import ui
 
 from gymlab.core.errors import GymlabError
+from gymlab.core.types import Json
 from gymlab.metrics.catalogue import ordered, written
 from gymlab.runs import requests
 from gymlab.runs.checkpoints import load_checkpoint
@@ -25,11 +25,11 @@ _REQUESTS: dict[requests.Request, tuple[str, str]] = {
     "resume": ("Resume", "play_arrow"),
     "checkpoint": ("Checkpoint", "save"),
 }
-_ROW: list[dict[str, Any]] = [
+_ROW: list[dict[str, Json]] = [
     {"name": "name", "label": "metric", "field": "name", "align": "left", "sortable": True},
     {"name": "value", "label": "last row", "field": "value", "align": "right"},
 ]
-_TENSORS: list[dict[str, Any]] = [
+_TENSORS: list[dict[str, Json]] = [
     {"name": name, "label": name, "field": name, "align": "left" if name == "tensor" else "right", "sortable": True}
     for name in ("tensor", "shape", "norm", "mean", "std", "min", "max", "zeros", "bad")
 ]
@@ -95,7 +95,7 @@ class StatePanel:
             return []
         return [{"name": plain_text(name, 100), "value": written(name, row[name])} for name in ordered(row)]
 
-    def _weights(self) -> tuple[str, list[dict[str, Any]]]:
+    def _weights(self) -> tuple[str, list[dict[str, Json]]]:
         with contextlib.suppress(GymlabError, OSError):
             loaded = load_checkpoint(self._view.paths, "last", with_state=False)
             rows = [_statistics(name, loaded.policy[name]) for name in list(loaded.policy)[:_MOST_TENSORS]]
@@ -103,9 +103,9 @@ class StatePanel:
         return "No checkpoint yet", []
 
 
-def _statistics(name: str, tensor: np.ndarray) -> dict[str, Any]:
+def _statistics(name: str, tensor: np.ndarray) -> dict[str, Json]:
     """Shape, norm, moments, range, share of zeros and number of non-finite values of a tensor."""
-    about: dict[str, Any] = {"tensor": plain_text(name, 100), "shape": "×".join(map(str, tensor.shape)) or "1"}
+    about: dict[str, Json] = {"tensor": plain_text(name, 100), "shape": "×".join(map(str, tensor.shape)) or "1"}
     values = tensor.astype(np.float64).ravel()
     good = values[np.isfinite(values)]
     if not len(good):

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from nicegui import events, ui
 
 from gymlab.core.errors import GymlabError
 from gymlab.web.charts.live_chart import LiveChart
 from gymlab.web.playground.games_and_sliders import GAMES, Slider, sliders
+from gymlab.web.workers.answers import PlaygroundReport
 from gymlab.web.workers.client import PlaygroundClient
 
 _REFRESH_SECONDS = 0.5
@@ -24,7 +24,7 @@ class PlaygroundControls:
 
     def __init__(self, worker: PlaygroundClient, token: str) -> None:
         self._worker = worker
-        self._reports: deque[Mapping[str, Any]] = deque()
+        self._reports: deque[PlaygroundReport] = deque()
         self._running: Future[None] | None = None
         self._env_steps = 0
         self._values: Mapping[str, float] = {}  # of the last update shown
@@ -109,7 +109,6 @@ class PlaygroundControls:
             self._set_running(False)
         if not self._reports:
             return
-        last: Mapping[str, Any] = {}
         while self._reports:
             last = self._reports.popleft()
             self._mark_changes(last)
@@ -125,7 +124,7 @@ class PlaygroundControls:
             f"weights moved {last['moved']:.3g} · programs compiled {last['compilations']}"
         )
 
-    def _mark_changes(self, report: Mapping[str, Any]) -> None:
+    def _mark_changes(self, report: PlaygroundReport) -> None:
         """Mark the first update that used a changed hyperparameter."""
         changed = [f"{n} {x:.3g}" for n, x in report["values"].items() if self._values.get(n, x) != x]
         self._values = report["values"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from gymlab.recipes.resolve import resolve
 from gymlab.session.build import build
 from gymlab.training.state import Policy
 from gymlab.web.playground.games_and_sliders import GAMES
+from gymlab.web.workers.answers import PlaygroundReport, PlaygroundRow
 
 CALL_SECONDS = 0.2  # target duration of a call, so that sliders act soon
 SHOWN = ("roll/return_mean", "roll/length_mean", "opt/entropy", "opt/approx_kl", "opt/value_loss", "opt/loss")
@@ -46,7 +48,7 @@ class PlaygroundTrainer:
             raise UserError(f"{name}={value} must be a number of at least 0")
         self.values[name] = float(value)
 
-    def advance(self) -> dict[str, Any]:
+    def advance(self) -> PlaygroundReport:
         """Run some updates; their metrics."""
         count = max(1, min(self.parts.program.most, int(CALL_SECONDS / self._pace) if self._pace else 1))
         table = self.parts.plan.scheduled(self._clock, count)
@@ -66,7 +68,7 @@ class PlaygroundTrainer:
         return {
             "updates": self.updates,
             "env_steps": self.updates * size,
-            "rows": [[(first + i + 1) * size, *map(_number, map(row.get, SHOWN))] for i, row in enumerate(done.rows)],
+            "rows": [_shown((first + i + 1) * size, row) for i, row in enumerate(done.rows)],
             "moved": distance(before, self.policy),
             "compilations": self.compilations,
             "values": dict(self.values),
@@ -81,6 +83,10 @@ class PlaygroundTrainer:
         return self.parts.agent.policy(self.state)
 
 
+def _shown(env_steps: int, row: Mapping[str, float]) -> PlaygroundRow:
+    return cast("PlaygroundRow", (env_steps, *map(_number, map(row.get, SHOWN))))
+
+
 def distance(before: Policy, after: Policy) -> float:
     """L2 distance between the weights of two policies."""
     pairs = zip(jax.tree.leaves(before.weights), jax.tree.leaves(after.weights), strict=True)
@@ -92,7 +98,7 @@ def _counter() -> list[int]:
     """A count of compilations from the first call on."""
     found = [0]
 
-    def hear(event: str, duration_secs: float, **_: Any) -> None:
+    def hear(event: str, duration_secs: float, **_: str | int) -> None:
         del duration_secs
         found[0] += event == _COMPILED
 

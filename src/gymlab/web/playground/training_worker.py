@@ -10,12 +10,15 @@ import contextlib
 import os
 import queue
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymlab.web.workers.request_loop import RequestChannel, format_fault
 
 if TYPE_CHECKING:
+    from gymlab.media.episode_trace import TraceDecision
+    from gymlab.media.policy_player import PolicyPlayer
     from gymlab.web.playground.interactive_trainer import PlaygroundTrainer
+    from gymlab.web.workers.answers import PlaygroundEpisode, PlaygroundFacts
 
 _MOST_STEPS = 300  # of an episode that is shown
 
@@ -44,7 +47,7 @@ class PlaygroundWorker:
     def __init__(self, line: RequestChannel) -> None:
         self._line = line
         self._trainer: PlaygroundTrainer | None = None
-        self._player: Any = None
+        self._player: PolicyPlayer | None = None
         self._number = 0  # of the question whose progress the training is
         self._shows = 0
         self.running = False
@@ -67,7 +70,7 @@ class PlaygroundWorker:
             self._number = number
             self.running = True
 
-    def ask_start(self, number: int, game: str, seed: int) -> dict[str, Any]:
+    def ask_start(self, number: int, game: str, seed: int) -> PlaygroundFacts:
         from gymlab.web.playground.interactive_trainer import PlaygroundTrainer
 
         self.ask_pause(number)
@@ -85,7 +88,7 @@ class PlaygroundWorker:
         assert self._trainer is not None
         self._trainer.set(name, value)
 
-    def ask_episode(self, _: int, folder: str, seed: int) -> dict[str, Any]:
+    def ask_episode(self, _: int, folder: str, seed: int) -> PlaygroundEpisode:
         """Play an episode of the present policy in the real env and write its pictures."""
         from gymlab.media.camera import Camera
         from gymlab.media.policy_player import EpisodeOptions
@@ -99,14 +102,14 @@ class PlaygroundWorker:
         album = PictureFolder(Path(folder), f"e{self._shows}", player.spaces.observation, 1)
         files: list[str] = []
 
-        def draw(moment: Any) -> None:
+        def draw(moment: TraceDecision) -> None:
             if isinstance(player.env, Camera):
                 files.append(album.add_env(moment.step, player.env.picture()))
 
         episode = player.play(self._trainer.policy, EpisodeOptions(seed, max_steps=_MOST_STEPS), draw)
         return {"files": files, "return": episode.total, "length": len(episode.rows)}
 
-    def _opened(self) -> Any:
+    def _opened(self) -> PolicyPlayer:
         from gymlab.media.play_session import open_env
         from gymlab.media.policy_player import open_player
 

@@ -7,7 +7,7 @@ sum of its means. It is by the observation as the policy gets it, through the no
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ from gymlab.core.types import Array, Masked, Tree
 from gymlab.media.policy_player import PolicyPlayer
 from gymlab.networks.distributions import Gaussian
 from gymlab.training.state import Policy
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 
 class Attribution(NamedTuple):
@@ -69,7 +72,12 @@ def _gradients_of(
     player: PolicyPlayer, algorithm: ActorCriticAlgorithm
 ) -> Callable[..., tuple[list[Array], list[Array]]]:
     def gradients(
-        static: Any, policy: Policy, numbers: list[Array], leaves_in: list[Array], mask: Array | None, choice: Array
+        static: tuple[PyTreeDef, tuple[bool, ...]],
+        policy: Policy,
+        numbers: list[Array],
+        leaves_in: list[Array],
+        mask: Array | None,
+        choice: Array,
     ) -> tuple[list[Array], list[Array]]:
         shape, smooth = static
 

@@ -7,17 +7,29 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gymlab.core.errors import GymlabError, RunError
+from gymlab.core.types import Json
 from gymlab.process.child import start_worker
+from gymlab.web.workers.answers import (
+    AttributionAnswer,
+    EpisodeProgress,
+    InspectorFacts,
+    PlayedEpisode,
+    PlaygroundEpisode,
+    PlaygroundFacts,
+    PlaygroundReport,
+    PolicyOutput,
+)
 from gymlab.web.workers.step_table import EpisodeRequest, EpisodeTable
 
-OnProgress = Callable[[Mapping[str, Any]], None]  # called from a thread
+T = TypeVar("T")
+OnProgress = Callable[[Any], None]  # called from a thread, with what the request reports
 
 
 class WorkerClient:
@@ -31,7 +43,7 @@ class WorkerClient:
         self._ended = False  # on purpose
         self._child = start_worker(module, self._hear)
 
-    def ask(self, what: str, on_progress: OnProgress | None = None, **fields: Any) -> Future[Any]:
+    def ask(self, what: str, on_progress: OnProgress | None = None, **fields: object) -> Future[Any]:
         """Send a request; its future fails with a GymlabError."""
         number = next(self._numbers)
         found = Future[Any]()
@@ -91,23 +103,25 @@ class InspectorClient:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-inspect-"))
         self._worker = WorkerClient("gymlab.web.workers.inspector_worker")
         self._names = (f"e{number}" for number in itertools.count())
-        self.facts: Future[Mapping[str, Any]] = self._worker.ask("open", run=str(run), folder=str(self.folder))
+        self.facts: Future[InspectorFacts] = self._worker.ask("open", run=str(run), folder=str(self.folder))
 
-    def episode(self, asked: EpisodeRequest, on_progress: OnProgress | None = None) -> Future[dict[str, Any]]:
+    def episode(
+        self, asked: EpisodeRequest, on_progress: Callable[[EpisodeProgress], None] | None = None
+    ) -> Future[PlayedEpisode]:
         """Play an episode; `episode_table` makes a table of the answer."""
         return self._worker.ask("episode", on_progress, name=next(self._names), **asdict(asked))
 
-    def cancel(self, asked: Future[Any]) -> None:
+    def cancel(self, asked: Future[PlayedEpisode]) -> None:
         """Stop an episode that is being played: its future fails."""
         self._worker.cancel(asked)
 
     def forget(self, name: str) -> None:
         self._worker.ask("forget", name=name)
 
-    def what_if(self, name: str, step: int, observation: Any = None) -> Future[dict[str, Any]]:
+    def what_if(self, name: str, step: int, observation: Json = None) -> Future[PolicyOutput]:
         return self._worker.ask("what_if", name=name, step=step, observation=observation)
 
-    def attribution(self, name: str, step: int) -> Future[dict[str, Any]]:
+    def attribution(self, name: str, step: int) -> Future[AttributionAnswer]:
         return self._worker.ask("attribution", name=name, step=step)
 
     def csv(self, name: str) -> bytes:
@@ -118,8 +132,15 @@ class InspectorClient:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def episode_table(answer: Mapping[str, Any]) -> EpisodeTable:
-    return EpisodeTable(**{name: answer[name] for name in ("rows", "ended", "checkpoint", "seed", "sampled", "name")})
+def episode_table(answer: PlayedEpisode) -> EpisodeTable:
+    return EpisodeTable(
+        rows=answer["rows"],
+        ended=answer["ended"],
+        checkpoint=answer["checkpoint"],
+        seed=answer["seed"],
+        sampled=answer["sampled"],
+        name=answer["name"],
+    )
 
 
 class PlaygroundClient:
@@ -129,11 +150,11 @@ class PlaygroundClient:
         self.folder = Path(tempfile.mkdtemp(prefix="gymlab-playground-"))
         self._worker = WorkerClient("gymlab.web.playground.training_worker")
 
-    def start(self, game: str, seed: int) -> Future[Mapping[str, Any]]:
+    def start(self, game: str, seed: int) -> Future[PlaygroundFacts]:
         """Start over with initial weights; the answer lists the adjustable hyperparameters."""
         return self._worker.ask("start", game=game, seed=seed)
 
-    def run(self, on_progress: OnProgress) -> Future[None]:
+    def run(self, on_progress: Callable[[PlaygroundReport], None]) -> Future[None]:
         """Train until `pause`; `on_progress` is called from a thread after every call of compiled code."""
         return self._worker.ask("run", on_progress)
 
@@ -144,7 +165,7 @@ class PlaygroundClient:
         """Set a hyperparameter from the next update on."""
         return self._worker.ask("set", name=name, value=value)
 
-    def episode(self, seed: int) -> Future[Mapping[str, Any]]:
+    def episode(self, seed: int) -> Future[PlaygroundEpisode]:
         """Play an episode with the present policy; its pictures are written to the folder."""
         return self._worker.ask("episode", folder=str(self.folder), seed=seed)
 

@@ -9,19 +9,18 @@ import math
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from gymlab.core.types import Tree
+from gymlab.core.types import Space, Tree
 from gymlab.networks.encoders import ImageShape, image_shape
 
 
 class PictureFolder:
     """Writes `<name>-env-<step>.png` and `<name>-seen-<step>.png`."""
 
-    def __init__(self, folder: Path, name: str, space: Any, stack: int) -> None:
+    def __init__(self, folder: Path, name: str, space: Space, stack: int) -> None:
         self._folder = folder
         self._name = name
         self._stack = stack
@@ -61,7 +60,7 @@ def at_path(tree: Tree, path: tuple[str | int, ...]) -> np.ndarray:
     return np.asarray(tree)
 
 
-def first_picture(space: Any, path: tuple[str | int, ...] = ()) -> tuple[ImageShape | None, tuple[str | int, ...]]:
+def first_picture(space: Space, path: tuple[str | int, ...] = ()) -> tuple[ImageShape | None, tuple[str | int, ...]]:
     """Shape and path of the first image in an observation space."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)

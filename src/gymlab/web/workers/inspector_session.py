@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,16 @@ from gymnasium import spaces
 
 from gymlab.core.errors import UserError
 from gymlab.core.jax_keys import run_key
-from gymlab.core.types import Masked
+from gymlab.core.types import Array, Json, Masked, Space, Tree
+from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.wrappers.frame_stack import FrameStack
-from gymlab.media.camera import Camera
+from gymlab.media.camera import Camera, rendered_text
 from gymlab.media.episode_trace import (
     EpisodeTrace,
     TraceDecision,
+    TraceRow,
     action_label,
+    distribution_record,
     shortest_numbers,
     to_csv,
     to_json,
@@ -34,6 +37,7 @@ from gymlab.runs.checkpoints import Loaded, load_checkpoint, read_index, steps
 from gymlab.runs.paths import RunPaths
 from gymlab.session.predictor import add_batch_axis
 from gymlab.training.state import Policy
+from gymlab.web.workers.answers import ActionFacts, AttributionAnswer, InspectorFacts, PlayedEpisode, PolicyOutput
 from gymlab.web.workers.attribution import Attributor
 from gymlab.web.workers.episode_pictures import PictureFolder, grid, heated
 from gymlab.web.workers.observation_components import components
@@ -57,7 +61,7 @@ class InspectorSession:
         self._episodes: dict[str, tuple[EpisodeTrace, str]] = {}  # by name, with the checkpoint
         self._attributor: Attributor | None = None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> InspectorFacts:
         """Facts of the run and its spaces that a page needs before any episode."""
         settings = self.recipe.env
         space = self.player.spaces.observation
@@ -74,8 +78,8 @@ class InspectorSession:
             "max_steps": self.recipe.video.clip_steps,
             "labels": list(self.player.labels),
             "actions": _actions(self.player.spaces.action),
-            "components": [asdict(part) for part in components(space, labels, self._stack)],
-            "raw": [asdict(part) for part in components(raw, labels)] if self.player.actor.transforms else [],
+            "components": [part.as_json() for part in components(space, labels, self._stack)],
+            "raw": [part.as_json() for part in components(raw, labels)] if self.player.actor.transforms else [],
             "gamma": self.player.return_settings.gamma,
             "lambda": self.player.return_settings.lam,
             "pictures": isinstance(self.player.env, Camera),
@@ -87,7 +91,7 @@ class InspectorSession:
             self._loaded = {which: found}  # one at a time: policies of pictures are large
         return self._loaded[which]
 
-    def episode(self, asked: EpisodeRequest, name: str, on_step: OnStep = lambda *_: None) -> dict[str, Any]:
+    def episode(self, asked: EpisodeRequest, name: str, on_step: OnStep = lambda *_: None) -> PlayedEpisode:
         """Play an episode; its pictures and CSV are written to the folder under this name."""
         loaded = self.loaded(asked.checkpoint)
         usual = record_options(self.recipe, loaded, "table")
@@ -103,8 +107,17 @@ class InspectorSession:
         recorder.end(episode)
         self._episodes[name] = (episode, asked.checkpoint)
         (self._folder / f"{name}.csv").write_text(to_csv(episode.rows), encoding="utf-8")
-        about = {"checkpoint": loaded.path.name, "seed": shot.seed, "sampled": not shot.greedy, "name": name}
-        return {"rows": [to_record(row) for row in episode.rows], "ended": episode.ended, **about, **recorder.facts()}
+        return {
+            "rows": [to_record(row) for row in episode.rows],
+            "ended": episode.ended,
+            "checkpoint": loaded.path.name,
+            "seed": shot.seed,
+            "sampled": not shot.greedy,
+            "name": name,
+            "env_files": recorder.env_files,
+            "seen_files": recorder.seen_files,
+            "texts": recorder.texts,
+        }
 
     def _pictures(self, name: str) -> PictureFolder:
         return PictureFolder(self._folder, name, self.player.spaces.observation, self._stack)
@@ -115,27 +128,27 @@ class InspectorSession:
         for file in self._folder.glob(f"{name}-*.png"):
             file.unlink(missing_ok=True)
 
-    def what_if(self, name: str, step: int, observation: Any = None) -> dict[str, Any]:
+    def what_if(self, name: str, step: int, observation: Json = None) -> PolicyOutput:
         """Policy output at a step of an episode, for its observation or an edited one."""
         row, policy = self._row(name, step)
         return what_if(self.player, policy, row.observation if observation is None else observation, row.mask)
 
-    def attribution(self, name: str, step: int) -> dict[str, Any]:
+    def attribution(self, name: str, step: int) -> AttributionAnswer:
         """Gradients at a step, and a heat map where the observation is an image."""
         row, policy = self._row(name, step)
         self._attributor = self._attributor or Attributor(self.player)
-        action: Any = np.asarray(row.action)
+        action = np.asarray(row.action)
         if isinstance(self.player.spaces.action, spaces.Discrete):
             action = action - int(self.player.spaces.action.start)
         found = self._attributor(policy, row.observation, row.mask, action)
         album = self._pictures(name)
-        answer: dict[str, Any] = {"policy": to_json(found.policy), "value": to_json(found.value), "picture": ""}
+        answer: AttributionAnswer = {"policy": to_json(found.policy), "value": to_json(found.value), "picture": ""}
         if album.shape is not None:
             drawn = grid(heated(album.tiles_of(row.observation), album.heat_of(found.policy)))
             answer["picture"] = album.write(f"heat-{step:05d}", drawn)
         return answer
 
-    def _row(self, name: str, step: int) -> tuple[Any, Any]:
+    def _row(self, name: str, step: int) -> tuple[TraceRow, Policy]:
         if name not in self._episodes:
             raise UserError("that episode is no longer loaded: run it again")
         episode, checkpoint = self._episodes[name]
@@ -147,12 +160,12 @@ class InspectorSession:
         self.player.close()
 
 
-def _own_names(env: Any) -> tuple[str, ...]:
+def _own_names(env: Env) -> tuple[str, ...]:
     """Names that one of our wrappers has for its observation."""
     return tuple(env.get_wrapper_attr("names")) if env.has_wrapper_attr("names") else ()
 
 
-def _actions(space: Any) -> dict[str, Any]:
+def _actions(space: Space) -> ActionFacts:
     """Kind and sizes of the action space, for the form of a forced action."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "choice", "n": int(space.n)}
@@ -160,29 +173,30 @@ def _actions(space: Any) -> dict[str, Any]:
         return {"kind": "choices", "sizes": [int(n) for n in space.nvec.ravel()]}
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "choices", "sizes": [2] * int(np.prod(space.shape))}
-    bounds = {name: [float(x) for x in getattr(space, name).ravel()] for name in ("low", "high")}
-    return {"kind": "numbers", "size": int(np.prod(space.shape)), **bounds}
+    assert isinstance(space, spaces.Box), "no other is supported"
+    low = [float(x) for x in space.low.ravel()]
+    high = [float(x) for x in space.high.ravel()]
+    return {"kind": "numbers", "size": int(np.prod(space.shape)), "low": low, "high": high}
 
 
 class _PictureRecorder:
     """Writes an episode's pictures while it is played."""
 
-    def __init__(self, env: Any, album: PictureFolder, on_step: OnStep) -> None:
+    def __init__(self, env: Env, album: PictureFolder, on_step: OnStep) -> None:
         self._env = env
         self._album = album
         self._on_step = on_step
-        self._env_files: list[str] = []
-        self._seen_files: list[str] = []
-        self._texts: list[str] = []
+        self.env_files: list[str] = []
+        self.seen_files: list[str] = []
+        self.texts: list[str] = []
 
     def __call__(self, moment: TraceDecision) -> None:
         if isinstance(self._env, Camera):
-            self._env_files.append(self._album.add_env(moment.step, self._env.picture()))
+            self.env_files.append(self._album.add_env(moment.step, self._env.picture()))
         elif self._env.render_mode == "ansi":
-            drawn = self._env.render()
-            self._texts.append(drawn if isinstance(drawn, str) else "\n".join(map(str, drawn)))
+            self.texts.append(rendered_text(self._env))
         if seen := self._album.add_seen(moment.step, moment.observation):
-            self._seen_files.append(seen)
+            self.seen_files.append(seen)
         self._on_step(moment.step + 1, moment.return_so_far)
 
     def end(self, episode: EpisodeTrace) -> None:
@@ -190,13 +204,10 @@ class _PictureRecorder:
         if isinstance(self._env, Camera):
             kept = self._env.last if episode.ended != "cut" else None
             drawn = self._env.picture() if kept is None else kept
-            self._env_files.append(self._album.add_env(len(episode.rows), drawn))
-
-    def facts(self) -> dict[str, Any]:
-        return {"env_files": self._env_files, "seen_files": self._seen_files, "texts": self._texts}
+            self.env_files.append(self._album.add_env(len(episode.rows), drawn))
 
 
-def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = None) -> dict[str, Any]:
+def what_if(player: PolicyPlayer, policy: Policy, observation: Json | Tree, mask: Array | None = None) -> PolicyOutput:
     """Policy output for an observation (JSON or arrays): greedy action, distribution, value."""
     obs, _ = add_batch_axis(player.spaces.observation, as_arrays(player.spaces.observation, observation))
     if mask is not None:
@@ -211,17 +222,19 @@ def what_if(player: PolicyPlayer, policy: Policy, observation: Any, mask: Any = 
         "action": to_json(np.asarray(action)),
         "label": action_label(choice if choice.ndim == 0 else np.asarray(action), player.labels),
         "probabilities": shortest_numbers(outlook["probabilities"][0]) if "probabilities" in outlook else [],
-        "distribution": {n: to_json(_first(outlook[n])) for n in ("mean", "std", "choices") if n in outlook},
+        "distribution": distribution_record(
+            {n: _first(outlook[n]) for n in ("mean", "std", "choices") if n in outlook}
+        ),
         "value": float(outlook["value"][0]) if "value" in outlook else None,
         "entropy": float(outlook["entropy"][0]) if "entropy" in outlook else None,
     }
 
 
-def _first(tree: Any) -> Any:
+def _first(tree: Tree) -> Tree:
     return jax.tree.map(lambda x: np.asarray(x[0]), tree)
 
 
-def as_arrays(space: Any, observation: Any) -> Any:
+def as_arrays(space: Space | None, observation: Json | Tree) -> Any:
     """JSON converted to the containers of the space; a mismatch is left for `predict` to refuse."""
     if isinstance(space, spaces.Dict) and isinstance(observation, dict):
         return {key: as_arrays(space.spaces.get(key), part) for key, part in observation.items()}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import Json
+from gymlab.web.workers.answers import AttributionAnswer, InspectorFacts, PlayedEpisode, PolicyOutput
 from gymlab.web.workers.request_loop import RequestChannel
-from gymlab.web.workers.step_table import EpisodeRequest
+from gymlab.web.workers.step_table import EpisodeRequest, RequestFields
 
 if TYPE_CHECKING:
     from gymlab.web.workers.inspector_session import InspectorSession
@@ -36,14 +38,16 @@ class InspectorWorker:
         self._session: InspectorSession | None = None
         self._progress_sent = 0.0
 
-    def ask_open(self, _: int, run: str, folder: str) -> dict[str, Any]:
+    def ask_open(self, _: int, run: str, folder: str) -> InspectorFacts:
         from gymlab.runs.paths import RunPaths
         from gymlab.web.workers.inspector_session import InspectorSession
 
         self._session = InspectorSession(RunPaths(Path(run)), Path(folder))
         return self._session.facts()
 
-    def ask_episode(self, number: int, name: str, forced: dict[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+    def ask_episode(
+        self, number: int, name: str, forced: dict[str, Json] | None = None, **asked: Unpack[RequestFields]
+    ) -> PlayedEpisode:
         def on_step(step: int, total: float) -> None:
             if number in self._line.cancelled:
                 raise UserError("stopped")
@@ -57,11 +61,11 @@ class InspectorWorker:
     def ask_forget(self, _: int, name: str) -> None:
         self._opened.forget(name)
 
-    def ask_what_if(self, _: int, **where: Any) -> dict[str, Any]:
-        return self._opened.what_if(**where)
+    def ask_what_if(self, _: int, name: str, step: int, observation: Json = None) -> PolicyOutput:
+        return self._opened.what_if(name, step, observation)
 
-    def ask_attribution(self, _: int, **where: Any) -> dict[str, Any]:
-        return self._opened.attribution(**where)
+    def ask_attribution(self, _: int, name: str, step: int) -> AttributionAnswer:
+        return self._opened.attribution(name, step)
 
     @property
     def _opened(self) -> InspectorSession:

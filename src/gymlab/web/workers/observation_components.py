@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 from gymnasium import spaces
 
+from gymlab.core.types import Space
 from gymlab.media.episode_trace import LARGEST_ARRAY
 from gymlab.networks.encoders import image_shape
+from gymlab.web.workers.answers import ComponentFacts
 
 Kind = Literal["number", "choice", "picture", "many"]
+Elements = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,11 @@ class Component:
     high: float | None = None
     back: int | None = None  # of a stack: so many steps ago
 
+    def as_json(self) -> ComponentFacts:
+        return cast("ComponentFacts", vars(self))
 
-def components(space: Any, labels: Sequence[str] = (), stack: int = 1) -> list[Component]:
+
+def components(space: Space, labels: Sequence[str] = (), stack: int = 1) -> list[Component]:
     """All parts in order; `labels` are used where there is one for each, or for each of a stack's frames."""
     parts = list(_parts(space, (), ""))
     count = len(parts)
@@ -40,7 +46,7 @@ def components(space: Any, labels: Sequence[str] = (), stack: int = 1) -> list[C
     return parts
 
 
-def _parts(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Component]:
+def _parts(space: Space, path: tuple[str | int, ...], name: str) -> Iterator[Component]:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         for key, part in inner:
@@ -55,7 +61,7 @@ def _parts(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Compo
         yield Component(path, name or str(space), "many")
 
 
-def _elements(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Component]:
+def _elements(space: Elements, path: tuple[str | int, ...], name: str) -> Iterator[Component]:
     if int(np.prod(space.shape)) > LARGEST_ARRAY:
         yield Component(path, name or "numbers", "many")
         return
@@ -67,7 +73,7 @@ def _elements(space: Any, path: tuple[str | int, ...], name: str) -> Iterator[Co
         yield Component((*path, *index), shown, kind, *bounds)
 
 
-def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(space: Elements) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(space, spaces.Box):
         return space.low, space.high
     if isinstance(space, spaces.MultiDiscrete):

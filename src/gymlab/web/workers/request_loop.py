@@ -22,10 +22,10 @@ class RequestChannel:
         self.cancelled: set[int] = set()
         self._parent.listen(self._read)
 
-    def say(self, **fields: Any) -> None:
+    def say(self, **fields: object) -> None:
         self._parent.send(json.dumps(fields))
 
-    def answer(self, worker: Any, question: dict[str, Any]) -> None:
+    def answer(self, worker: object, question: dict[str, Any]) -> None:
         """Answer a request by `worker.ask_<what>(number, **fields)`; an error is answered too."""
         number = question.pop("id")
         ask = question.pop("ask")

@@ -5,12 +5,28 @@ Imports neither JAX nor NumPy: the rows come from the worker, which writes the C
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from gymlab.core.types import Json
 
 if TYPE_CHECKING:
     from gymlab.media.episode_trace import TraceRecord
+
+Number = Literal[
+    "value",
+    "return_so_far",
+    "return_to_go",
+    "baseline",
+    "reward",
+    "train_reward",
+    "advantage",
+    "gae",
+    "td_error",
+    "entropy",
+    "probability",
+]  # columns of numbers
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,16 @@ class EpisodeRequest:
     seed: int | None = None  # None: the recipe's eval.seed
     sampled: bool | None = None  # None: as the recipe films it
     max_steps: int | None = None  # None: as many as the recipe films
-    forced: Mapping[int, Any] = field(default_factory=dict)  # actions by step, as the policy gives them
+    forced: Mapping[int, Json] = field(default_factory=dict)  # actions by step, as the policy gives them
+
+
+class RequestFields(TypedDict):
+    """An `EpisodeRequest` as JSON, without its forced actions: those have text for keys."""
+
+    checkpoint: str
+    seed: int | None
+    sampled: bool | None
+    max_steps: int | None
 
 
 @dataclass(frozen=True)
@@ -39,7 +64,7 @@ class EpisodeTable:
     def total(self) -> float:
         return float(self.rows[-1]["return_so_far"]) if self.rows else 0.0
 
-    def column(self, name: str) -> list[float | None]:
+    def column(self, name: Number) -> list[float | None]:
         return [row[name] for row in self.rows]
 
 
@@ -53,8 +78,8 @@ def highest_surprise(table: EpisodeTable) -> int | None:
     return _most(table, "td_error", abs)
 
 
-def _most(table: EpisodeTable, column: str, size: Any) -> int | None:
-    known = [(size(row[column]), -row["step"]) for row in table.rows if row[column] is not None]
+def _most(table: EpisodeTable, column: Literal["value", "td_error"], size: Callable[[float], float]) -> int | None:
+    known = [(size(value), -row["step"]) for row in table.rows if (value := row[column]) is not None]
     return -max(known)[1] if known else None
 
 
@@ -100,19 +125,28 @@ def _notable_steps(table: EpisodeTable, most: int) -> list[int]:
 
 
 def _step_line(row: TraceRecord) -> str:
-    numbers = ("reward", "return_so_far", "value", "advantage", "td_error", "entropy", "probability")
+    numbers: tuple[Number, ...] = (
+        "reward",
+        "return_so_far",
+        "value",
+        "advantage",
+        "td_error",
+        "entropy",
+        "probability",
+    )
     parts = [f"{name} {row[name]:.4g}" for name in numbers if row[name] is not None]
     return f"- step {row['step']}: saw {row['observation']}; did {row['label']}; {', '.join(parts)}"
 
 
-def value_at(observation: Any, path: Sequence[str | int]) -> Any:
+def value_at(observation: Json, path: Sequence[str | int]) -> Json:
     """One part of an observation as JSON."""
+    part: Any = observation
     for key in path:
-        observation = observation[key]
-    return observation
+        part = part[key]
+    return cast("Json", part)
 
 
-def with_value(observation: Any, path: Sequence[str | int], value: Any) -> Any:
+def with_value(observation: Any, path: Sequence[str | int], value: Json) -> Json:
     """A copy of the observation with one part changed."""
     if not path:
         return value
