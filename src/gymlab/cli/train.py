@@ -33,7 +33,8 @@ from gymlab.cli.queue import queue_resume, queue_training
 from gymlab.cli.startup import outlived_by_children, seconds_since_start
 from gymlab.cli.targets import RecipeArguments, group_named, newest_interrupted, only_recipe
 from gymlab.core.errors import UserError
-from gymlab.session.run_guard import guard_command, startup_done
+from gymlab.session.run_guard import guard_command
+from gymlab.session.startup_tuning import resume_collection
 
 if TYPE_CHECKING:
     from gymlab.recipes.resolve import Resolved
@@ -238,7 +239,7 @@ def _resume(run: str | None, changes: ResumeOptions, launch: LaunchOptions) -> N
         if group is not None:
             from gymlab.cli.train_group import resume_group
 
-            startup_done()
+            resume_collection()
             resume_group(group, changes, launch)
             return
         from gymlab.trackers.assemble import choose_trackers

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from gymlab.core.types import Json
@@ -20,6 +19,7 @@ from gymlab.runs.platform import usable_cores
 from gymlab.session.build import Parts
 from gymlab.session.evaluator.client import NICE, EvaluatorProcess
 from gymlab.session.evaluator.scorer import policy_template
+from gymlab.session.startup_tuning import compile_evaluation
 from gymlab.training.events import Feature
 from gymlab.training.state import TrainState
 from gymlab.training.trainer_compiled import CompiledTrainer
@@ -85,7 +85,7 @@ def evaluation_features(
         else:
             run = parts.evaluate if pooled is None else pooled.evaluate
             if pooled is None and isinstance(parts.program, CompiledTrainer):
-                stack.callback(_start_compiling(parts, parts.program, state).join)
+                stack.callback(compile_evaluation(parts, parts.program, state).join)
             evaluate = EvaluateSync(run, period, seed=seed, last_update=last, from_return=_from_return(recipe))
         yield [
             evaluate,
@@ -97,32 +97,6 @@ def evaluation_features(
             ),
             Stop(_stop_limits(recipe, target, full_budget=parts.full_budget)),
         ]
-
-
-def _start_compiling(parts: Parts, program: CompiledTrainer, state: TrainState) -> threading.Thread:
-    """A thread that traces evaluation while the updates are compiled, which needs no Python, and then compiles it.
-
-    Compiling the updates uses every core, so evaluation waits for them: it does not delay the first update.
-    """
-    settings = parts.recipe.eval
-    policy = parts.agent.policy(state)
-    obs = state.groups[0].obs
-
-    evaluator = parts.evaluator
-    max_envs = settings.max_envs
-
-    def prepare() -> None:
-        with suppress(Exception):  # any error of env code or JAX is raised again by the evaluation itself
-            if evaluator.compiled is not None and settings.steps is None:
-                evaluator.compiled.prepare(policy, settings.episodes, max_envs, program.wait_compiled)
-            else:
-                evaluator.prepare(policy, obs, settings.episodes, max_envs)
-            program.wait_compiled()
-            evaluator.prepare(policy, obs, settings.final_episodes, max_envs)
-
-    thread = threading.Thread(target=prepare, name="compile evaluation")
-    thread.start()
-    return thread
 
 
 def _stop_limits(recipe: Recipe, target: float | None, *, full_budget: bool) -> StopLimits:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymlab.core.errors import UserError
-from gymlab.session.jax_internals import backends_are_initialized, write_cache_atomically
+from gymlab.session.jax_internals import write_cache_atomically
+from gymlab.session.startup_tuning import cache_small_programs, compile_quickly
 
 if TYPE_CHECKING:
     from gymlab.recipes.schema import Recipe
 
-_LEVEL = "xla_backend_optimization_level"
 # Up to these sizes one thread is faster than two, and gives the same bits.
 _TINY_UNITS = 64
 _TINY_BATCH = 256
@@ -24,23 +24,13 @@ def set_up_jax(cache: Path) -> None:
     """Call before the first computation; further calls change nothing."""
     import jax
 
-    _lower_optimization_level()
+    compile_quickly()
     # A host loop waits for every action anyway: dispatching to another thread only costs time.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax.config.update("jax_compilation_cache_dir", str(cache / f"xla-{_machine()}"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    cache_small_programs()
     write_cache_atomically()
-
-
-def _lower_optimization_level() -> None:
-    """LLVM -O1 instead of -O3: compiles a sixth faster, and programs are as fast, on a GPU too.
-
-    It rounds differently, so that it must not change within a run: a run's fingerprint holds XLA_FLAGS.
-    """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _LEVEL not in flags and not backends_are_initialized():  # else it is no longer read
-        os.environ["XLA_FLAGS"] = f"{flags} --{_LEVEL}=1".strip()
 
 
 def choose_device(requested: str, *, host_engine: bool, small: bool) -> tuple[str, str]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gymlab.core.errors import RunError
+from gymlab.session.startup_tuning import defer_collection, end_deferral
 
 if TYPE_CHECKING:
     from gymlab.runs.paths import RunPaths
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 def guard_command(when: str = "before training began", *, gc_off: bool = False) -> Iterator[None]:
     """Around a command that trains: handle stop signals, restore the terminal, set the exit code.
 
-    `when` completes the message after a signal, e.g. "SIGTERM before training began". With `gc_off`, garbage
-    collection is disabled until `startup_done`: nearly all objects made before live as long as the run.
+    `when` completes the message after a signal, e.g. "SIGTERM before training began". `gc_off`: see `startup_tuning`.
     """
     from gymlab.session.signals import Interrupted, guard_process
     from gymlab.terminal.restore import TerminalSettings, restored_on_stop_signals
 
     terminal = TerminalSettings()
     if gc_off:
-        gc.disable()
+        defer_collection()
     try:
         with restored_on_stop_signals(terminal), guard_process(terminal.restore) as interrupts:
             yield
@@ -41,15 +40,7 @@ def guard_command(when: str = "before training began", *, gc_off: bool = False) 
     finally:
         terminal.restore()
         if gc_off:
-            gc.enable()
-            gc.unfreeze()
-
-
-def startup_done() -> None:
-    """Enable garbage collection where `guard_command` disabled it; it ignores the objects that exist by now."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
+            end_deferral()
 
 
 class RunGuard:

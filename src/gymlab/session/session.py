@@ -45,9 +45,10 @@ from gymlab.session.evaluation_features import core_sharing, evaluation_features
 from gymlab.session.failures import describe_failures, require_no_nan
 from gymlab.session.result import LatestEvaluation, Result
 from gymlab.session.run_features import make_video, references, restore_features, run_features
-from gymlab.session.run_guard import RunGuard, guard_run, startup_done
+from gymlab.session.run_guard import RunGuard, guard_run
 from gymlab.session.run_summary import RunSummary, summarize_run
 from gymlab.session.signals import watch_signals
+from gymlab.session.startup_tuning import resume_collection
 from gymlab.trackers.assemble import Trackers, make_tracker
 from gymlab.training.events import Checkpointed, CheckpointKind, Feature, FeatureState
 from gymlab.training.loop import Barrier, Loop, TrainOutcome
@@ -134,7 +135,7 @@ def prepare(
         store = start.store or guard.open_store(new)
         session = Session(parts, store, options, position, guard, watchers)
         start.write(session)
-        startup_done()
+        resume_collection()
         announce(session.summary)
         yield session
 
