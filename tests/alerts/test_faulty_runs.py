@@ -4,11 +4,14 @@ import json
 
 import pytest
 
+from gymlab.alerts.engine import Alert
 from gymlab.alerts.registry import names
+from gymlab.recipes.keys import read_settings
 from gymlab.recipes.resolve import resolve
 from gymlab.session.session import Options
 from gymlab.session.start import train
 from gymlab.trackers.assemble import Trackers
+from tests.alerts.test_agreement import contradictions
 
 TINY = ["policy.hidden=[8]", "n_envs=4", "n_steps=32", "eval.episodes=8", "eval.final_episodes=8", "eval.every=25%"]
 PPO = [*TINY, "checkpoints.every=100%", "batch_size=64", "epochs=4", "clip_range=0.2"]
@@ -56,7 +59,9 @@ def alerts_of(name, folder, *more, **options):
     """Train the faulty recipe and read what the run left behind."""
     (reference, base), changes, budget, _ = (QUICK | SLOW)[name]
     result = train(resolve(reference, [*base, *changes, *more], budget=budget).recipe, Options(**options), folder)
-    return json.loads((result.run_dir / "alerts.json").read_text())["alerts"]
+    found = json.loads((result.run_dir / "alerts.json").read_text())["alerts"]
+    assert contradictions([Alert.from_json(one) for one in found], read_settings(result.run_dir / "recipe.yaml")) == []
+    return found
 
 
 @pytest.mark.parametrize("fault", QUICK)

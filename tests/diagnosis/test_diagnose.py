@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gymlab.alerts.causes import BUGS, CAUSES
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Alert, Step, alerts_json
-from gymlab.diagnosis.causes import BUGS, CAUSES
 from gymlab.diagnosis.findings import RunFinding, first_actionable, rank_findings
 from gymlab.diagnosis.llm_prompt import MAX_CHARACTERS
 from gymlab.diagnosis.remedy import write_remedy

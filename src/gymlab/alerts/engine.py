@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict, cast
 
+from gymlab.alerts.agreement import agreeing
+from gymlab.alerts.causes import CAUSES
 from gymlab.alerts.context import RunContext
 from gymlab.core.clock import Clock
 from gymlab.core.types import Json, read_only
@@ -187,6 +189,13 @@ def most_severe_first(alerts: Iterable[Alert]) -> list[Alert]:
     return sorted(alerts, key=lambda a: (-SEVERITIES.index(a.severity), -a.share, a.id))
 
 
+def _first_to_follow(alerts: Sequence[Alert]) -> list[Alert]:
+    """Raised ones before those that are over, causes before their effects, then by severity and share."""
+    ids = {alert.id for alert in alerts if alert.severity != "info"}
+    above = {alert.id: sum(cause in ids and effect == alert.id for cause, effect in CAUSES) for alert in alerts}
+    return sorted(most_severe_first(alerts), key=lambda alert: (not alert.active, above[alert.id]))
+
+
 class AlertChange(NamedTuple):
     """An alert that was raised or cleared just now."""
 
@@ -273,8 +282,10 @@ class AlertEngine:
         if "time/progress" in metrics and clock.updates >= self._last_full + self.run.every:
             self._last_full = clock.updates
         row = JudgedRow(clock, self._row)
-        changes = [self._judge(rule, row) for rule in self._due(metrics)]
-        return [change for change in changes if change is not None]
+        judged = [self._judge(rule, row) for rule in self._due(metrics)]
+        changes = [change for change in judged if change is not None]
+        advised = {alert.id: alert for alert in self.alerts()} if changes else {}
+        return [change._replace(alert=advised[change.alert.id]) for change in changes]
 
     def _due(self, new: Mapping[str, float]) -> list[AlertRule]:
         """The rules that have something to judge; cached, because rows come in few shapes."""
@@ -288,7 +299,8 @@ class AlertEngine:
 
     def alerts(self) -> list[Alert]:
         """Every rule that was raised at least once, by id."""
-        return [self._alert(rule) for rule in self.rules if self._states[rule.id].raised]
+        alerts = [self._alert(rule) for rule in self.rules if self._states[rule.id].raised]
+        return sorted(agreeing(_first_to_follow(alerts), self.run), key=lambda alert: alert.id)
 
     def active(self) -> list[Alert]:
         """The alerts that are raised now."""

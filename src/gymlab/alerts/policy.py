@@ -65,6 +65,8 @@ def _kl_low(metric: str, limit: float) -> Judge:
         sure = run.choices is not None and row.metrics["opt/entropy"] < 0.1 * run.choices
         if sure or row.metrics.get("opt/gradient_steps", 1.0) == 0:
             return None
+        if row.metrics.get("opt/clip_fraction", 0.0) > CLIPPED:
+            return None  # the clip range holds it, not the step size
         return Judged(
             Evidence(
                 metric,
@@ -131,7 +133,7 @@ def _clipped(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
         Evidence(
             "opt/clip_fraction",
             f"{share:.0%} of the samples left the clip range",
-            {"clip_fraction": share, "limit": CLIPPED},
+            {"clip_fraction": share, "limit": CLIPPED, "clip_range": row.metrics.get("hp/clip_range", math.nan)},
         )
         if share > CLIPPED
         else None
@@ -139,8 +141,9 @@ def _clipped(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
 
 
 def _less_clipping(run: RunContext, evidence: Evidence) -> Advice:
-    tight = (run.number("clip_range") or 0.2) < 0.08
-    if tight:
+    # The range of that update: a schedule of it may have come to 0. Evidence leaves NaN out.
+    clip_range = evidence.numbers.get("clip_range", run.number("clip_range"))
+    if clip_range is not None and clip_range < 0.08:
         return advice("The clip range is tight: widen it.", changed(run, "clip_range", 0.2))
     epochs = run.number("epochs") or 1
     fewer = changed(run, "epochs", max(1, int(epochs) // 2)) if epochs > 10 else {}

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from gymlab.alerts.agreement import agreeing
+from gymlab.alerts.causes import BUGS, CAUSES
 from gymlab.alerts.context import RunContext
 from gymlab.alerts.engine import Alert, judge_rows
 from gymlab.alerts.overrides import changed, lower_rate
 from gymlab.alerts.registry import rules_from_settings
 from gymlab.core.errors import GymlabError, RunError
-from gymlab.diagnosis.causes import BUGS, CAUSES
 from gymlab.diagnosis.findings import RunFinding, finding_from_alert, first_actionable, rank_findings
 from gymlab.diagnosis.unsolved import Trend, fit_trend, unsolved_finding
 from gymlab.diagnosis.unusual_settings import UnusualSetting, unusual_settings
@@ -75,7 +76,8 @@ def find_all(
     unsolved = unsolved_finding(facts, trend)
     if unsolved is not None:
         findings.append(unsolved)
-    return rank_findings(findings, [*CAUSES, *_setting_causes(unusual, findings)])
+    causes = [*CAUSES, *_setting_causes(unusual, findings)]
+    return agreeing(rank_findings(findings, causes), run, causes)
 
 
 def finding_from_fault(fault: Bundle, run: RunContext, *, passed: bool) -> RunFinding:
