@@ -192,12 +192,12 @@ def test_a_run_that_did_not_end_properly_is_judged_again_and_keeps_what_it_wrote
     assert alerts["kl-high"]["judged"] == 100
 
 
-@pytest.mark.parametrize("status", ["stopped", "failed"])
-def test_a_run_that_ended_early_is_looked_at_too(cli, status):
+@pytest.mark.parametrize(("status", "found"), [("stopped", []), ("failed", ["run-failed"])])
+def test_a_run_that_ended_early_is_looked_at_too(cli, status, found):
     make_run(cli.folder / "runs", "early", updates=8, status=status)
     facts = looked_at(cli, "early")
     assert facts["status"] == status
-    assert facts["findings"] == []
+    assert [finding["id"] for finding in facts["findings"]] == found
 
 
 def test_a_run_without_metrics_or_recipe_or_status_still_gets_an_answer(cli):

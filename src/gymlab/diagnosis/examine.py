@@ -9,11 +9,12 @@ from typing import NamedTuple, cast
 from gymlab.alerts.agreement import agreeing
 from gymlab.alerts.causes import BUGS, CAUSES
 from gymlab.alerts.context import RunContext
-from gymlab.alerts.engine import Alert, judge_rows
+from gymlab.alerts.engine import Alert, AlertRule, judge_rows
 from gymlab.alerts.overrides import changed, lower_rate
 from gymlab.alerts.registry import rules_from_settings
 from gymlab.core.errors import GymlabError, RunError
 from gymlab.diagnosis.findings import RunFinding, finding_from_alert, first_actionable, rank_findings
+from gymlab.diagnosis.unfinished import failure_finding, not_known_yet
 from gymlab.diagnosis.unsolved import Trend, fit_trend, unsolved_finding
 from gymlab.diagnosis.unusual_settings import UnusualSetting, unusual_settings
 from gymlab.metrics.catalogue import metric
@@ -36,6 +37,7 @@ class Diagnosis(NamedTuple):
     fault: Bundle | None  # the newest numerical fault
     faults: list[int]  # updates
     trend: Trend | None  # of the training return
+    unknown: list[str]  # what it is too early to say
 
     @property
     def solved(self) -> bool | None:
@@ -58,7 +60,16 @@ def examine(paths: RunPaths) -> Diagnosis:
     alerts = read_alerts(facts, run)
     trend = _trend(paths.metrics)
     findings = find_all(facts, run, alerts, fault, trend)
-    return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], trend)
+    unknown = not_known_yet(facts, _rules(facts))
+    return Diagnosis(facts, findings, alerts, fault, [int(path.name) for path in found], trend, unknown)
+
+
+def _rules(facts: Facts) -> tuple[AlertRule, ...]:
+    """The run's alert rules; () where those of its recipe cannot be read."""
+    try:
+        return rules_from_settings(facts.settings)
+    except ValueError:
+        return ()
 
 
 def find_all(
@@ -69,6 +80,9 @@ def find_all(
     if fault is not None:
         passed = facts.measured.last.get("updates", 0) >= fault.report["update"]
         findings.append(finding_from_fault(fault, run, passed=passed))
+    failure = failure_finding(facts)
+    if failure is not None and not any(finding.kind == "fault" for finding in findings):
+        findings.append(failure)  # a numerical fault says it better
     serious = [finding for finding in findings if finding.severity != "info"]
     poor = facts.summary.get("solved") is not True and (serious or not (trend and trend.rising))
     unusual = unusual_settings(run) if poor and facts.measured.last else []
@@ -175,8 +189,10 @@ def verdict(diagnosis: Diagnosis) -> str:
     status = facts.status.get("status")
     if any(finding.kind == "fault" for finding in diagnosis.findings):
         return "its numbers went bad"
+    if any(finding.kind == "failure" for finding in diagnosis.findings):
+        return "it failed; the first finding is why"
     if not facts.measured.last:
-        return "nothing was measured: the run ended before its first update. Look at its log: gymlab logs RUN"
+        return _nothing_measured(facts)
     if diagnosis.solved:
         return "solved" + ("; what was seen on the way is listed below" if diagnosis.findings else ": nothing is wrong")
     if any(finding.severity != "info" for finding in diagnosis.findings):
@@ -192,6 +208,14 @@ def verdict(diagnosis: Diagnosis) -> str:
     return "no setting or metric stands out"
 
 
+def _nothing_measured(facts: Facts) -> str:
+    if facts.status.get("status") == "running":
+        return "its first update is not done yet: look again later, or gymlab logs RUN --follow"
+    if facts.clock.get("updates"):
+        return "its metrics are missing (metrics.db), so nothing can be said about them"
+    return "nothing was measured: the run ended before its first update. Look at its log: gymlab logs RUN"
+
+
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """The diagnosis as JSON."""
     remedy = diagnosis.remedy
@@ -199,6 +223,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
         "solved": diagnosis.solved,
         "verdict": verdict(diagnosis),
         "findings": [finding.as_json() for finding in diagnosis.findings],
+        "not_known_yet": diagnosis.unknown,
         "alerts": [alert.as_json() for alert in diagnosis.alerts],
         "remedy": None if remedy is None else {"finding": remedy.id, "overrides": remedy.overrides},
     }

@@ -9,8 +9,9 @@ from typing import Literal
 from gymlab.alerts.engine import SEVERITIES, Alert, Severity
 from gymlab.core.types import Json
 
-# fault: numbers went bad; bug: other findings mean nothing; outcome: the run only fell short of its goal.
-Kind = Literal["fault", "bug", "setting", "alert", "outcome"]
+# failure: the run failed; fault: numbers went bad; bug: other findings mean nothing; outcome: it only fell short of its
+# goal.
+Kind = Literal["failure", "fault", "bug", "setting", "alert", "outcome"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def finding_from_alert(alert: Alert, kind: Kind = "alert") -> RunFinding:
 def rank_findings(findings: Iterable[RunFinding], causes: Iterable[tuple[str, str]]) -> list[RunFinding]:
     """The findings with `explains` filled in, the one to act on first.
 
-    `causes` are pairs (cause, effect) of ids. The order is: faults, bugs, other warnings, outcomes, hints; within each,
-    causes before effects, then by severity, share of updates, number of findings explained, and time.
+    `causes` are pairs (cause, effect) of ids. The order is: failure, faults, bugs, other warnings, outcomes, hints;
+    within each, causes before effects, then by severity, share of updates, number of findings explained, and time.
     """
     found = {finding.id: finding for finding in findings}
     pairs = [(a, b) for a, b in dict.fromkeys(causes) if a in found and b in found and _can_cause(found[a])]
@@ -81,9 +82,8 @@ def _weight(finding: RunFinding) -> tuple[float, ...]:
 
 
 def _group(finding: RunFinding) -> int:
-    if finding.kind in ("fault", "bug", "outcome"):
-        return {"fault": 0, "bug": 1, "outcome": 3}[finding.kind]
-    return 4 if finding.severity == "info" else 2
+    named = {"failure": 0, "fault": 1, "bug": 2, "outcome": 4}
+    return named.get(finding.kind, 5 if finding.severity == "info" else 3)
 
 
 def _depths(found: Iterable[str], pairs: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -36,13 +36,15 @@ def next_command(diagnosis: Diagnosis, *, replayed: bool = False) -> str:
     run = diagnosis.facts.run_id
     status = diagnosis.facts.status.get("status")
     first = diagnosis.findings[0] if diagnosis.findings else None
+    if first is not None and first.kind == "failure":
+        return f"gymlab resume {run}" if diagnosis.facts.checkpoints["last"] is not None else f"gymlab logs {run}"
     if first is not None and first.kind == "fault":
         again = "" if replayed else f"gymlab diagnose {run} --replay, "
         return f"{again}gymlab resume {run} {_settings(first) or 'key=value'}"
     if diagnosis.remedy is not None:
         return f"gymlab diagnose {run} --apply"
     if status == "running":
-        return f"gymlab runs plot {run}"
+        return f"gymlab runs plot {run}" if diagnosis.facts.measured.last else f"gymlab logs {run} --follow"
     if status in ("stopped", "crashed"):
         return f"gymlab resume {run}"
     if diagnosis.solved:
@@ -86,7 +88,8 @@ def _head(diagnosis: Diagnosis) -> list[str]:
     row = facts.measured.last
     last = "  ".join(f"{name} {row[name]:.6g}" for name in _ROW if name in row)
     reason = str(facts.status.get("stop_reason") or "no reason given")
-    repeated = fault is not None and fault.report["message"] in reason  # printed with the fault below
+    failed = any(finding.kind == "failure" for finding in diagnosis.findings)
+    repeated = failed or (fault is not None and fault.report["message"] in reason)  # printed below
     index = facts.checkpoints
     lines = [
         f"{facts.run_id}: {facts.status.get('status')}" + ("" if repeated else f", {printable(reason)}"),
@@ -94,6 +97,8 @@ def _head(diagnosis: Diagnosis) -> list[str]:
         f"last row: {last or 'none'}",
         f"last checkpoint: {printable(index['last'])}, best: {printable(index['best'])}",
     ]
+    if diagnosis.unknown:
+        lines += textwrap.wrap(f"not known yet: {'; '.join(diagnosis.unknown)}", _WIDTH, subsequent_indent="  ")
     skipped = int(row.get("sys/skipped_updates", 0))
     return [*lines, f"skipped updates: {skipped}"] if skipped else lines
 
