@@ -20,6 +20,7 @@ from gymlab.envs.transform import transformed
 from gymlab.experience.advantages import state_values
 from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
+from gymlab.session.predictor import Predictor, compile_agent
 from gymlab.training.agent import Agent
 from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector
@@ -266,6 +267,28 @@ def test_a_sequence_of_replay_begins_with_the_memory_it_was_recorded_with():
     later = jax.tree.map(lambda x: x[1:3], rollout._replace(last_obs=(), carry=(), components={}))
     replayed = trainer.agent.algorithm.replay(params, begun_as_recorded(later))
     np.testing.assert_allclose(replayed.distribution.log_prob(later.action), later.log_prob, atol=1e-5)
+
+
+def test_predict_goes_on_from_the_memory_it_gave():
+    # Three envs of the first task: what acting gave in a rollout is what a user's own loop gets, if he hands the memory
+    # on and says where an episode begins; without it the probabilities are others.
+    trainer = make_trainer("compiled")
+    state, clock, _ = advance(trainer, trainer.start(0), Clock(), 2)
+    rollout = trainer.recollect(state, clock.updates)[0]  # a limit of 5: one episode ends after its second step
+    agent = trainer.agent
+    predictor = Predictor(compile_agent(agent, 3), agent.algorithm.spaces, 0)
+    memory = rollout.carry
+    starts = np.zeros(3, bool)
+    for t in range(T):
+        obs = jax.tree.map(lambda x, t=t: np.asarray(x[t]), rollout.obs)
+        np.testing.assert_allclose(
+            np.where(starts[:, None], 0.0, memory["memory"]), rollout.extras["memory"][t], atol=1e-6
+        )
+        _, memory = predictor(agent.policy(state), obs, deterministic=True, state=memory, episode_start=starts)
+        starts = np.asarray(rollout.fresh[t])
+    _, forgetful = predictor(agent.policy(state), obs, deterministic=True)
+    assert rollout.fresh.any()
+    assert abs(forgetful["memory"] - memory["memory"]).max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["compiled", "host"])

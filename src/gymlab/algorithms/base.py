@@ -34,6 +34,7 @@ class Algorithm(ABC):
     """Its methods are traced by JAX. Observations and rewards are normalised before they get here."""
 
     Settings: ClassVar[type[AlgorithmSettings]]
+    has_memory: ClassVar[bool] = False  # whether what a policy does depends on what its carry holds of earlier steps
     learns_from: ClassVar[LearnsFrom] = "rollout"  # what `update` gets: each group's rollout, or minibatches of replay
 
     def __init__(
@@ -113,8 +114,6 @@ class ActorCriticAlgorithm(Algorithm):
     To change a shipped one's loss, subclass it (`class MyPPO(PPOAlgorithm)` with its own `loss`) and name it
     in a recipe: `./my_ppo.py:MyPPO: {learning_rate: 1e-3}`.
     """
-
-    has_memory: ClassVar[bool] = False  # whether what it sees depends on its carry
 
     def __init__(
         self,

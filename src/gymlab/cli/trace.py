@@ -48,13 +48,14 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
     import numpy as np
 
     from gymlab.algorithms.base import ActorCriticAlgorithm
+    from gymlab.core.arrays import reset_carry
     from gymlab.core.errors import UserError
     from gymlab.core.jax_keys import run_key
     from gymlab.envs.engines.gymnasium import GymnasiumEngine
     from gymlab.envs.make import split_wrappers
     from gymlab.envs.transform import transformed
     from gymlab.networks.distributions import to_env_action
-    from gymlab.networks.layer_summary import summarize_layers as look
+    from gymlab.networks.layer_summary import summarize_layers
     from gymlab.recipes.project_settings import cache_folder
     from gymlab.session.build import make_agent
     from gymlab.session.jax_setup import choose_device, set_up_jax
@@ -75,11 +76,16 @@ def _traced(recipe: Any, batch: int, seed: int) -> tuple[list[dict[str, Any]], i
         states = tuple(transform.init(batch) for transform in transforms)
         states, step = apply_transforms(transforms, states, engine.reset(), key)
         act = jax.jit(partial(agent.act, greedy=False))
+        carry = first = algorithm.initial_carry(batch)
         for t in range(_WARM_UP):
             now = jax.random.fold_in(key, t)
-            decision = act(Policy(params, normaliser), step.obs, algorithm.initial_carry(batch), now)
+            decision = act(Policy(params, normaliser), step.obs, reset_carry(carry, step.fresh, first), now)
+            carry = decision.carry
             action = to_env_action(spaces.action, np.asarray(decision.action))
             states, sent = transform_action(transforms, states, action, now)
             states, step = apply_transforms(transforms, states, engine.step(sent), now)
-        rows = look(algorithm.network, params, agent.normalising.observe(normaliser, step.obs))
+        obs = agent.normalising.observe(normaliser, step.obs)
+        rows = summarize_layers(
+            jax.jit(algorithm.look)(params, obs, reset_carry(carry, step.fresh, first)), params, obs
+        )
     return [row._asdict() for row in rows], sum(int(values.size) for values in params.values())

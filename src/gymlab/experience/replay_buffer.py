@@ -1,7 +1,8 @@
 """Replay buffer: a ring of the last steps of an env group, from which sequences of consecutive steps are drawn.
 
 Its arrays are time first, so a rollout is written in one slice. The compiled update gets it as a donated argument:
-it is changed in place, never copied.
+it is changed in place, never copied. It is part of the training state, so each checkpoint holds all of it: good for
+small buffers; large ones need files of their own that several checkpoints share (issue 27).
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from gymlab.core.types import Array, Masked, Tree
-from gymlab.networks.flat_network import FlatNetwork, Params
+from gymlab.networks.actor_critic import NetworkTrace
+from gymlab.networks.flat_network import Params
 
 
 class LayerSummary(NamedTuple):
@@ -21,9 +21,8 @@ class LayerSummary(NamedTuple):
     parameters: int
 
 
-def summarize_layers(network: FlatNetwork, params: Params, obs: Tree) -> list[LayerSummary]:
+def summarize_layers(seen: NetworkTrace, params: Params, obs: Tree) -> list[LayerSummary]:
     """What is seen, each layer's output from the encoder on, and the two heads. `obs` is one batch."""
-    seen = jax.jit(lambda params, obs: network(params).look(obs))(params, obs)
     rows = [_row(f"observation{name}", leaf, 0) for name, leaf in _parts(obs.obs if isinstance(obs, Masked) else obs)]
     rows += [_row(layer, values, _weights(params, layer)) for layer, values in seen.layers.items()]
     rows.append(_row("policy_head", seen.outputs, _weights(params, "policy_head")))

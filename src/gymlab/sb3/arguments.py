@@ -172,8 +172,8 @@ LEARN = (
 )
 PREDICT = (
     Argument("observation", REQUIRED, "the same: one observation or a batch"),
-    Argument("state", None, "handed back untouched: there are no recurrent policies yet"),
-    Argument("episode_start", None, "accepted, without effect"),
+    Argument("state", None, "the same, for a policy with memory (none is built in); else handed back untouched"),
+    Argument("episode_start", None, "the same, for a policy with memory"),
     Argument("deterministic", False, "the same"),
     Argument("action_masks", None, "as in sb3-contrib's `MaskablePPO`: which actions are legal"),
 )

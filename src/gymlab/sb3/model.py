@@ -216,11 +216,17 @@ class Model:
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[np.ndarray, Any]:
-        """Actions for one observation or a batch, as the env takes them; `state` is handed back."""
-        del episode_start
+        """Actions for one observation or a batch, as the env takes them, and the memory to hand in at the next step."""
         found, predictor = self._act()
         policy = found.agent.policy(self.state)
-        return predictor(policy, observation, deterministic=deterministic, action_masks=action_masks), state
+        return predictor(
+            policy,
+            observation,
+            deterministic=deterministic,
+            action_masks=action_masks,
+            state=state,
+            episode_start=episode_start,
+        )
 
     def save(self, path: str | Path | IO[bytes], exclude: Any = None, include: Any = None) -> None:
         """Write everything needed to act and to continue learning to one .zip file."""

@@ -26,9 +26,10 @@ class TrainedPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[np.ndarray, Any]:
-        """The action for one observation, or one per row of a batch, as the env takes it."""
-        del episode_start
-        return self._predictor(self._policy, observation, deterministic=deterministic), state
+        """The action for one observation, or one per row of a batch, as the env takes it, and the memory after it."""
+        return self._predictor(
+            self._policy, observation, deterministic=deterministic, state=state, episode_start=episode_start
+        )
 
 
 def load(what: str | Path) -> Any:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from gymnasium import spaces as gym
 
+from gymlab.core.arrays import reset_carry
 from gymlab.core.errors import UserError
 from gymlab.core.jax_keys import run_key, stream_key
 from gymlab.core.types import Array, Masked, Space, Spaces, Tree
@@ -23,15 +24,16 @@ class CompiledAgent(NamedTuple):
     """An agent with its compiled functions."""
 
     agent: Agent
-    act: Callable[..., Array]  # (policy, obs, carry, key, call, greedy) -> the policy's actions
+    act: Callable[..., tuple[Array, Tree]]  # (policy, obs, carry, key, call, greedy) -> actions, and the memory or ()
     begin: Callable[[Array], tuple[Tree, Tree]]  # key -> the first state of the algorithm and of the normaliser
 
 
 def compile_agent(agent: Agent, n_envs: int) -> CompiledAgent:
     """The compiled functions of an agent."""
 
-    def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> Array:
-        return agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy).action
+    def act(policy: Policy, obs: Tree, carry: Tree, key: Array, call: Array, greedy: Array) -> tuple[Array, Tree]:
+        decision = agent.act(policy, obs, carry, jax.random.fold_in(key, call), greedy)
+        return decision.action, decision.carry if agent.algorithm.has_memory else ()
 
     def _begin(key: Array) -> tuple[Tree, Tree]:  # the name of the function in HostTrainer: they share a cache entry
         return agent.algorithm.init(stream_key(key, "weights"), (n_envs,)), agent.initial_normaliser()
@@ -50,21 +52,37 @@ class Predictor:
         self._carries: dict[int, Tree] = {}
 
     def __call__(
-        self, policy: Policy, observation: EnvValue, *, deterministic: bool, action_masks: np.ndarray | None = None
-    ) -> np.ndarray:
-        """The action (one, or one per row) that the env takes."""
+        self,
+        policy: Policy,
+        observation: EnvValue,
+        *,
+        deterministic: bool,
+        action_masks: np.ndarray | None = None,
+        state: Tree = None,
+        episode_start: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Tree]:
+        """The action (one, or one per row) that the env takes, and the state to hand in at the next step.
+
+        The state is a policy's memory, begun anew without one and where `episode_start`; one that has none gives back
+        what it got.
+        """
         obs, single = add_batch_axis(self._spaces.observation, observation)
         n = len(next(leaves(obs)))
         if action_masks is not None:
             obs = Masked(obs, np.asarray(action_masks, bool).reshape(n, -1))
         if n not in self._carries:
             self._carries[n] = self._compiled.agent.algorithm.initial_carry(n)
+        carry = self._carries[n]
+        if self._compiled.agent.algorithm.has_memory and state is not None:
+            fresh = np.zeros(n, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(n)
+            carry = reset_carry(state, fresh, carry)
         call = np.uint32(self._calls)
         self._calls = (self._calls + (not deterministic)) % 2**32
-        sampled = self._compiled.act(policy, obs, self._carries[n], self._key, call, np.bool_(deterministic))
+        sampled, memory = self._compiled.act(policy, obs, carry, self._key, call, np.bool_(deterministic))
         space = self._spaces.action
         action = np.asarray(to_env_action(space, np.asarray(sampled))).astype(space.dtype)
-        return np.asarray(action[0]) if single else action
+        after = memory if self._compiled.agent.algorithm.has_memory else state
+        return np.asarray(action[0]) if single else action, after
 
 
 def add_batch_axis(space: Space, obs: EnvValue, name: str = "observation") -> tuple[Tree, bool]:
