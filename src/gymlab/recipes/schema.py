@@ -130,8 +130,9 @@ class EvalSettings(Settings):
     """Episodes of each periodic evaluation, shared out evenly among the evaluation envs."""
     steps: Annotated[Count, Field(ge=1)] | None = None
     """Evaluate by this many env steps per env instead of by episodes."""
-    final_episodes: Annotated[Count, Field(ge=1)] = 100
-    """Episodes of the confirming and of the final evaluation."""
+    final_episodes: Literal["auto"] | Annotated[Count, Field(ge=1)] = "auto"
+    """Episodes of the confirming and of the final evaluation. auto: 100, but for a final one as many as surely take no
+    more env steps than the training, and `episodes` at least."""
     max_envs: Annotated[Count, Field(ge=1)] = 100
     """At most this many evaluation envs side by side."""
     seed: Annotated[Count, Field(ge=0)] = 0

@@ -31,7 +31,7 @@ from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.resolve import read_run_recipe
-from gymlab.recipes.schema import EvalSettings, MetricsSettings, Recipe, Share, Steps
+from gymlab.recipes.schema import MetricsSettings, Recipe, Share, Steps
 from gymlab.recipes.secrets import require_secrets
 from gymlab.runs.checkpoints import load_checkpoint
 from gymlab.runs.manifest import read_manifest
@@ -44,7 +44,7 @@ from gymlab.training.agent import Agent
 from gymlab.training.collector_compiled import CompiledCollector
 from gymlab.training.collector_host import HostCollector, OnStep
 from gymlab.training.compile_time import compile_seconds
-from gymlab.training.evaluation import Abandon, Evaluation, Evaluator
+from gymlab.training.evaluation import WAYS, Abandon, Evaluation, Evaluator
 from gymlab.training.evaluation_compiled import CompiledEvaluator
 from gymlab.training.named_tensors import from_tensors
 from gymlab.training.run_plan import RunPlan
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gymlab.session.evaluator.pool import EvaluatorPool
 
 SMALL_NETWORK = 512  # units of the widest layer
+FINAL_EPISODES = 100  # of what decides: a confirming evaluation, and a final one that training pays for
 MOST_ROWS = 20_000  # of a run's metrics
 
 
@@ -115,17 +116,34 @@ class Parts:
 
     def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
         """Evaluate a policy with the recipe's settings."""
-        return run_evaluation(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
+        limit = self.spaces.max_episode_steps
+        return run_evaluation(self.evaluator, self.recipe, limit, policy, kind, seed, abandon)
+
+
+def evaluation_episodes(recipe: Recipe, kind: str, max_episode_steps: int) -> int:
+    """The episodes of an evaluation, in each way of acting.
+
+    By itself a final one costs no more env steps than the training it ends, however long its episodes become, unless
+    the periodic ones do too: fewer episodes than theirs prove nothing.
+    """
+    settings = recipe.eval
+    if kind == "periodic":
+        return settings.episodes
+    if settings.final_episodes != "auto":
+        return settings.final_episodes
+    affordable = recipe.budget_env_steps // (len(WAYS) * max_episode_steps)
+    return max(settings.episodes, min(FINAL_EPISODES, affordable)) if kind == "final" else FINAL_EPISODES
 
 
 def run_evaluation(
-    evaluator: Evaluator, settings: EvalSettings, policy: Policy, kind: str, seed: int, abandon: Abandon
+    evaluator: Evaluator, recipe: Recipe, limit: int, policy: Policy, kind: str, seed: int, abandon: Abandon
 ) -> Evaluation:
-    """One evaluation of a kind, with a recipe's settings.
+    """One evaluation of a kind, with a recipe's settings; `limit`: the most steps of an episode.
 
     A periodic one is compiled where the env has a port; what decides, the confirming and the final one, never is.
     """
-    episodes = settings.episodes if kind == "periodic" else settings.final_episodes
+    settings = recipe.eval
+    episodes = evaluation_episodes(recipe, kind, limit)
     if kind == "periodic" and evaluator.compiled is not None and settings.steps is None:
         return evaluator.compiled.evaluate(
             policy, episodes=episodes, seed=seed, max_envs=settings.max_envs, abandon=abandon

@@ -79,7 +79,11 @@ def compile_evaluation(parts: Parts, program: CompiledTrainer, state: TrainState
 
     Compiling the updates uses every core, so evaluation waits for them: it does not delay the first update.
     """
+    from gymlab.session.build import evaluation_episodes
+
     settings = parts.recipe.eval
+    deciding = "final" if parts.full_budget else "confirm"
+    final = evaluation_episodes(parts.recipe, deciding, parts.spaces.max_episode_steps)
     policy = parts.agent.policy(state)
     obs = state.groups[0].obs
     evaluator = parts.evaluator
@@ -92,7 +96,7 @@ def compile_evaluation(parts: Parts, program: CompiledTrainer, state: TrainState
             else:
                 evaluator.prepare(policy, obs, settings.episodes, max_envs)
             program.wait_compiled()
-            evaluator.prepare(policy, obs, settings.final_episodes, max_envs)
+            evaluator.prepare(policy, obs, final, max_envs)
 
     thread = threading.Thread(target=prepare, name="compile evaluation")
     thread.start()

@@ -40,7 +40,8 @@ class Scorer:
 
     def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
         """One evaluation of a kind, with the recipe's episodes and settings."""
-        return run_evaluation(self.evaluator, self.recipe.eval, policy, kind, seed, abandon)
+        limit = self.spaces.max_episode_steps
+        return run_evaluation(self.evaluator, self.recipe, limit, policy, kind, seed, abandon)
 
 
 def open_scorer(recipe: Recipe) -> Scorer:
