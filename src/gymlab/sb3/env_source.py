@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from gymlab.core.errors import UserError
 from gymlab.core.types import Spaces
@@ -26,6 +28,7 @@ class EnvSource:
     settings: EnvSettings | None
     objects: VecEnv | None = None
     created: VecEnv | None = None  # from the settings, on first use
+    seed: int | None = None  # of the vec env's next reset, and of its action spaces
     _ported: bool | None = None
 
     @property
@@ -36,7 +39,20 @@ class EnvSource:
         if self.created is None:
             assert self.settings is not None
             self.created = make_vec_env(self.settings.id, self.n_envs, env_kwargs=self.settings.kwargs)
+            self._seed(self.created)
         return self.created
+
+    def seed_by(self, seed: int) -> None:
+        """Seed the vec env's next reset and its envs' action spaces, from which some envs draw."""
+        self.seed = seed
+        if self.objects is not None:
+            self._seed(self.objects)
+
+    def _seed(self, made: VecEnv) -> None:
+        if self.seed is not None:
+            made.seed(self.seed)
+            for i, env in enumerate(made.unchanged_envs()):
+                env.action_space.seed(self.seed + i)
 
     @property
     def port(self) -> bool:
@@ -85,6 +101,11 @@ def make_source(owner: str, env: Any, n_envs: int | None = None) -> EnvSource:
     if n_envs is not None and n_envs != getattr(env, "num_envs", 1):
         raise UserError(f"{owner}: n_envs={n_envs} goes with an env id; for several env objects use make_vec_env")
     if isinstance(env, VecEnv):
+        if own := env.overridden():
+            raise UserError(
+                f"{owner}: {type(env).__name__}.{own[0]} would not be called in training, which steps the envs "
+                "themselves: put what it does into a gymnasium.Wrapper, e.g. make_vec_env(..., wrapper_class=...)"
+            )
         return EnvSource(env.num_envs, env.settings, env)
     if isinstance(env, gymnasium.Env):
         monitored = env if is_monitored(env) else Monitor(env)
@@ -104,3 +125,9 @@ def saved_source(settings: EnvSettings, n_envs: int) -> EnvSource | None:
     except UserError:
         return None
     return EnvSource(n_envs, settings)
+
+
+def seed_global_generators(seed: int) -> None:
+    """Seed `random` and `numpy.random`, as SB3 does: some envs draw from them, which no seed of a reset reaches."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)

@@ -30,7 +30,9 @@ def evaluate_policy(
     """Mean and std of the return, or the returns and lengths of all episodes.
 
     Every env of a vec env plays its share of the episodes, so that short ones do not count more often. A Monitor's
-    numbers are used where the env has one. `callback` gets a dict with env, i, reward, done, info, observations.
+    numbers are used where the env has one. After every step of an env that still plays, `callback` gets a dict with
+    SB3's names: `observations` is what was acted on, `actions`, `rewards`, `dones`, `infos` and `new_observations` what
+    came of it; `i`, `reward`, `done`, `info` are that env's.
     """
     if n_eval_episodes < 1:
         raise UserError(f"evaluate_policy: n_eval_episodes={n_eval_episodes} must be at least 1")
@@ -62,12 +64,32 @@ def _play(
     starts = np.ones(n, bool)
     while (done_by < quota).any():
         actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=deterministic)
-        obs, rewards, dones, infos = env.step(actions)
+        new_obs, rewards, dones, infos = env.step(actions)
         total += rewards
         length += 1
         starts = dones
+        seen = {
+            "model": model,
+            "n_envs": n,
+            "n_eval_episodes": episodes,
+            "deterministic": deterministic,
+            "observations": obs,
+            "actions": actions,
+            "states": state,
+            "new_observations": new_obs,
+            "rewards": rewards,
+            "dones": dones,
+            "infos": infos,
+            "current_rewards": total,
+            "current_lengths": length,
+            "episode_rewards": returns,
+            "episode_lengths": lengths,
+            "episode_counts": done_by,
+            "episode_count_targets": quota,
+            "episode_starts": starts,
+        }
         for i in np.flatnonzero(done_by < quota):
-            after({"i": int(i), "observations": obs, "reward": rewards[i], "done": bool(dones[i]), "info": infos[i]})
+            after({**seen, "i": int(i), "reward": rewards[i], "done": bool(dones[i]), "info": infos[i]})
             if dones[i]:
                 monitored = infos[i].get("episode")
                 returns.append(float(monitored["r"] if monitored else total[i]))
@@ -75,6 +97,7 @@ def _play(
                 done_by[i] += 1
         total[dones] = 0.0
         length[dones] = 0
+        obs = new_obs
     return returns, lengths
 
 

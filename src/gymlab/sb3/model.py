@@ -20,7 +20,7 @@ from gymlab.recipes.schema import Recipe, Steps
 from gymlab.sb3 import arguments, saving
 from gymlab.sb3.arguments import make_recipe, plain_values
 from gymlab.sb3.callbacks import BaseCallback, as_callback
-from gymlab.sb3.env_source import EnvSource, make_source
+from gymlab.sb3.env_source import EnvSource, make_source, seed_global_generators
 from gymlab.sb3.logger import Logger, Tables
 from gymlab.sb3.saving import read_model, write_model
 from gymlab.sb3.training import Aborted, LearnCall, TrainingSetup, compiled_agent, use_device
@@ -89,6 +89,9 @@ class Model:
         """Train on these envs. Errors in them or in the arguments are raised now, not at the first update."""
         before = self._envs
         self._envs = ModelEnvs(source.n_envs, source)
+        if self.values["seed"] is not None:
+            source.seed_by(self.seed)
+            seed_global_generators(self.seed)
         with contextlib.ExitStack() as undo:
             undo.callback(setattr, self, "_envs", before)
             if self._needs_objects:

@@ -13,7 +13,10 @@ Env = gymnasium.Env[Any, Any]
 
 
 class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds `info["episode"] = {"r": return, "l": length, "t": seconds}`, and a line to a CSV file if one is named."""
+    """Adds `info["episode"] = {"r": return, "l": length, "t": seconds}`, and a line to a CSV file if one is named.
+
+    Arguments of `reset` named in `reset_keywords`, and infos named in `info_keywords`, are columns of the file.
+    """
 
     EXT = "monitor.csv"
 
@@ -27,7 +30,10 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         override_existing: bool = True,
     ) -> None:
         super().__init__(env)
-        del allow_early_resets, reset_keywords
+        self.allow_early_resets = allow_early_resets
+        self.needs_reset = True
+        self._reset_keywords = reset_keywords
+        self._reset_values: dict[str, Any] = {}
         self._started = time.time()
         self._info_keywords = info_keywords
         self._rewards: list[float] = []
@@ -45,20 +51,35 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         file = path.open("w" if new else "a", encoding="utf-8", newline="")
         if fresh:
             about = {"t_start": self._started, "env_id": str(self.env.spec and self.env.spec.id)}
-            file.write(f"#{json.dumps(about)}\n{','.join(['r', 'l', 't', *self._info_keywords])}\n")
+            file.write(
+                f"#{json.dumps(about)}\n{','.join(['r', 'l', 't', *self._reset_keywords, *self._info_keywords])}\n"
+            )
         return file
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode."""
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Start an episode. The env gets only the arguments that were given, as its reset may know no others."""
+        if not self.allow_early_resets and not self.needs_reset:
+            raise RuntimeError(
+                "Tried to reset an environment before done. "
+                "If you want to allow early resets, wrap your env with Monitor(env, path, allow_early_resets=True)"
+            )
+        for name in self._reset_keywords:
+            if options.get(name) is None:
+                raise ValueError(f"Expected you to pass keyword argument {name} into reset")
+            self._reset_values[name] = options[name]
         self._rewards.clear()
-        return self.env.reset(seed=seed, options=options)
+        self.needs_reset = False
+        return self.env.reset(**options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; at the end of an episode add its return, length and time to the info."""
+        if self.needs_reset:
+            raise RuntimeError("Tried to step environment that needs reset")
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._rewards.append(float(reward))
         self.total_steps += 1
         if terminated or truncated:
+            self.needs_reset = True
             info["episode"] = self._end(info)
         return obs, reward, terminated, truncated, info
 
@@ -71,7 +92,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._returns.append(episode["r"])
         self._lengths.append(episode["l"])
         self._times.append(episode["t"])
-        episode |= {name: info[name] for name in self._info_keywords}
+        episode |= self._reset_values | {name: info[name] for name in self._info_keywords}
         if self._file is not None:
             self._file.write(",".join(map(str, episode.values())) + "\n")
             self._file.flush()

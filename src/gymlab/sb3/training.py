@@ -40,6 +40,10 @@ class Tap(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     info: dict[str, Any]
 
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; the env gets only the arguments that were given, as its reset may know no others."""
+        return self.env.reset(**options)
+
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the env and keep the info."""
         result = self.env.step(action)

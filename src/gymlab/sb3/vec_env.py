@@ -31,7 +31,14 @@ class VecEnv:
     next one's first, and the info holds `terminal_observation` and `TimeLimit.truncated`.
     """
 
-    def __init__(self, env_fns: Sequence[EnvMaker]) -> None:
+    def __init__(self, env_fns: Sequence[EnvMaker], *spaces: Any) -> None:
+        if isinstance(env_fns, int):
+            raise UserError(
+                f"{type(self).__name__}: VecEnv(num_envs, observation_space, action_space) is not taken: a batched "
+                "simulator cannot be trained on yet. Give a list of functions that make a gymnasium.Env each"
+            )
+        if spaces:
+            raise UserError(f"{type(self).__name__} takes a list of functions that make an env, and nothing else")
         if not env_fns or not all(callable(make) for make in env_fns):
             raise UserError(f"{type(self).__name__} takes a list of functions that make an env: [lambda: env]")
         self._envs = [make() for make in env_fns]
@@ -99,6 +106,12 @@ class VecEnv:
             observations.append(obs)
             infos.append(info)
         return _stack(self.observation_space, observations), rewards, dones, infos
+
+    @classmethod
+    def overridden(cls) -> list[str]:
+        """The methods around stepping that a subclass defines itself; training, which steps the envs, calls none."""
+        names = ("reset", "step", "step_async", "step_wait")
+        return [name for name in names if getattr(cls, name) is not getattr(VecEnv, name)]
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Seeds for the next reset: `seed`, `seed + 1`, ..."""
