@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import json
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 
-from gymlab.core.clock import Clock
 from gymlab.core.schedules import parse_schedule
 from gymlab.hub.eject import eject, formula
-from gymlab.recipes.resolve import resolve
-from gymlab.session.build import build
+from tests.hub.ejected_weights import SEED, distance, lab_weights, recipe_of
+from tests.running import ROOT, environment
 
-SEED = 3
 MOST_LINES = 400
 RECIPES = [
     "CartPole-v1:ppo",
@@ -50,29 +47,6 @@ SETTINGS = [
     "Bandit-v0:reinforce env.kwargs.drift=0.3",
     "Acrobot-v1 target_kl=0.02 value_clip=0.2",
 ]
-
-
-def recipe_of(command):
-    name, *overrides = command.split()
-    return resolve(name, overrides).recipe
-
-
-def lab_weights(recipe, updates):
-    """The first weights, and those after each of these numbers of updates."""
-    parts = build(recipe, SEED)
-    state = parts.program.start(SEED)
-    clock = Clock()
-    found = [state.algorithm.params]
-    for count in np.diff([0, *updates]):
-        state = parts.program.advance(state, clock, parts.plan.scheduled(clock, count), np.inf).state
-        clock = parts.plan.after(clock, count)
-        found.append(state.algorithm.params)
-    return found
-
-
-def distance(one, other):
-    assert one.keys() == other.keys()
-    return max(float(np.abs(np.asarray(one[name]) - np.asarray(other[name])).max()) for name in one)
 
 
 @pytest.mark.parametrize("command", ["CartPole-v1:reinforce", "Pendulum-v1:ppo", "Taxi-v4:ppo"])
@@ -158,22 +132,15 @@ def test_a_schedules_formula_gives_the_same_float32(raw):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [*RECIPES, *SETTINGS])
-def test_the_weights_are_the_labs_after_3_and_20_updates(command, tmp_path):
-    recipe = recipe_of(command)
-    text = eject(recipe, command)
-    assert len(text.splitlines()) < MOST_LINES
-    path = tmp_path / "ejected.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location("ejected", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    key = jax.random.key(SEED)
-    state = jax.jit(module.start)(key)
-    update = jax.jit(module.update)
-    first, third, last = lab_weights(recipe, [3, 20])
-    assert distance(state.learner.params, first) == 0
-    for number in range(20):
-        state, _ = update(state, key, np.uint32(number), module.hyperparameters(number))
-        if number == 2:
-            assert distance(state.learner.params, third) <= 1e-6
-    assert distance(state.learner.params, last) <= 1e-6
+def test_the_weights_are_the_labs_after_3_and_20_updates(command):
+    assert len(eject(recipe_of(command), command).splitlines()) < MOST_LINES
+    flags = "--xla_backend_optimization_level=1"  # of a run
+    program = [sys.executable, "-m", "tests.hub.ejected_weights", command]
+    done = subprocess.run(
+        program, cwd=ROOT, env=environment(XLA_FLAGS=flags), capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    _, first, third, last = json.loads(done.stdout)
+    assert first == 0
+    assert third <= 1e-6
+    assert last <= 1e-6
