@@ -34,6 +34,8 @@ class FaultyEnv(gymnasium.Env):
         self._t += 1
         self._steps += 1
         reward = self._reward(action)
+        if self.fault == "breaks" and self._steps > 200:
+            raise ValueError("the sensor is gone")
         if self.fault == "slow" and self._steps > 400:
             time.sleep(0.01)
         return self._observe(), reward, self._t >= self.length, False, {}
