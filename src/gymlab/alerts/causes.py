@@ -18,6 +18,8 @@ _EFFECTS = {
     "saturated-units": ("entropy-collapse", *_OF_NOTHING_LEARNT),
     "reward-never-seen": ("reward-scale", "advantage-scale", *_OF_NOTHING_LEARNT),
     "actions-clipped": _OF_NOTHING_LEARNT,
+    "initial-action-mean": _OF_NOTHING_LEARNT,
+    "initial-action-std": _OF_NOTHING_LEARNT,
     "reward-scale": ("value-loss-exploding", "kl-high", "kl-low", "entropy-stuck", "entropy-collapse", *_OF_BAD_VALUES),
     "advantage-scale": ("kl-high", "kl-low", "gradient-spikes", "gradients-always-clipped", "entropy-collapse"),
     "kl-high": (
