@@ -53,6 +53,7 @@ def test_train_ends_with_one_json_object(trained):
         "solved",
         "eval",
         "checkpoint",
+        "eval_source",
     ]
     # 1k env_steps are 15.6 updates of 4 x 16: the run ends at the first boundary at or after the budget.
     assert (result["updates"], result["vec_steps"], result["env_steps"]) == (16, 256, 1024)

@@ -82,6 +82,6 @@ class Result:
             "seconds": round(self.clock.seconds, 3),
             "solved": self.solved,
             "eval": None if self.evaluated is None else self.evaluated.evaluation.as_json(),
-            "eval_source": None if self.evaluated is None else self.evaluated.evaluation.source,
             "checkpoint": self.checkpoint,
+            "eval_source": None if self.evaluated is None else self.evaluated.evaluation.source,
         }
