@@ -156,7 +156,7 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
         quiet = jnp.zeros_like(pending.valid)
         terminated = jnp.concatenate([quiet, rollout.terminated])
         truncated = jnp.concatenate([quiet, rollout.truncated])
-        end_values = jnp.zeros_like(rollout.train_reward)
+        end_values: Array = jnp.zeros_like(rollout.train_reward)
         if self.settings.baseline == "value":
             end_values = self.value(params, rollout.successor, ())
         end_values = jnp.concatenate([jnp.zeros_like(pending.reward), end_values])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -36,9 +36,9 @@ def named_key_words(seed: int, name: str, first: int, count: int) -> np.ndarray:
     return np.stack(words, -1).astype(np.uint32)
 
 
-def wrap_key(words: Array) -> Array:
+def wrap_key(words: Array) -> jax.Array:
     """The key with these two words."""
-    return jax.random.wrap_key_data(words, impl="threefry2x32")
+    return jax.random.wrap_key_data(cast("jax.Array", words), impl="threefry2x32")
 
 
 def _named_words(seed: int, name: str, *indices: int) -> tuple[Any, Any]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union
 
 if TYPE_CHECKING:
     import gymnasium
+    import jax
     import numpy as np
 
 Value = TypeVar("Value")
-Array = Any  # a NumPy or a JAX array: transforms and statistics are written for both
+# Transforms and statistics are written for both. A Union, because text has no `|` at run time.
+Array: TypeAlias = Union["jax.Array", "np.ndarray"]
 Tree = Any  # nested dicts, tuples and arrays
 # A JSON value. Its containers are read-only, so that a dict[str, float] is one too; build a dict[str, Json].
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"

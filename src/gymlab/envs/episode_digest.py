@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gymlab.core.types import Array
-
 MOST_WORDS = 512  # of one observation
 MOST_STEPS = 256  # that are kept before they are hashed
 SMALL_BLOCK = 16_384  # bytes of a step that are kept rather than hashed at once
@@ -32,7 +30,13 @@ class EpisodeDigest:
     """
 
     def __init__(
-        self, values: Array, block: Array, obs: Sequence[Array], successor: Sequence[Array], reward: Array, ended: Array
+        self,
+        values: np.ndarray,
+        block: np.ndarray,
+        obs: Sequence[np.ndarray],
+        successor: Sequence[np.ndarray],
+        reward: np.ndarray,
+        ended: np.ndarray,
     ) -> None:
         """`obs` at a reset and `successor` in a step are what is observed; all are views of `block`."""
         self.keeps = False
@@ -60,13 +64,13 @@ class EpisodeDigest:
         if len(self._kept) == MOST_STEPS:
             self._hash_kept()
 
-    def add(self, rows: slice | Array) -> None:
+    def add(self, rows: slice | np.ndarray) -> None:
         """One more step of some envs."""
         self._hash_kept()
         step = _total([*self._step, self._reward, self._ended], self._block[None])[0]
         self._values[rows] = self._values[rows] * _FACTOR + step[rows]
 
-    def current(self) -> Array:
+    def current(self) -> np.ndarray:
         """The digest of every env's open episode."""
         self._hash_kept()
         return self._values.copy()
@@ -87,7 +91,7 @@ class EpisodeDigest:
 class _Words:
     """One array of a step's block as unsigned integers, one row per env, with a weight for each column."""
 
-    def __init__(self, block: Array, leaf: Array, weight: np.uint64 | None = None) -> None:
+    def __init__(self, block: np.ndarray, leaf: np.ndarray, weight: np.uint64 | None = None) -> None:
         self._envs = len(leaf)
         self._width = leaf.nbytes // self._envs  # bytes of one env
         self._begin = leaf.__array_interface__["data"][0] - block.__array_interface__["data"][0]
@@ -99,21 +103,21 @@ class _Words:
         weights = 2 * np.random.default_rng(0).integers(2**63, size=columns, dtype=np.uint64) + np.uint64(1)
         self._weights = weights if weight is None else np.full(columns, weight)
 
-    def hashed_row(self, block: Array, row: int) -> int:
+    def hashed_row(self, block: np.ndarray, row: int) -> int:
         """The hash of one env."""
         begin = self._begin + row * self._width
         words = block[begin : begin + self._width].view(self._dtype)[:: self._stride]
         return int(words @ self._weights)
 
-    def hashed(self, blocks: Array) -> Array:
+    def hashed(self, blocks: np.ndarray) -> np.ndarray:
         """(steps, envs) hashes of (steps, bytes) blocks."""
         part = np.ascontiguousarray(blocks[:, self._begin : self._end]).view(self._dtype)
         words = part.reshape(len(blocks), self._envs, -1)[:, :, :: self._stride]
-        hashed: Array = words @ self._weights
+        hashed: np.ndarray = words @ self._weights
         return hashed
 
 
-def _total(parts: Sequence[_Words], blocks: Array) -> Array:
+def _total(parts: Sequence[_Words], blocks: np.ndarray) -> np.ndarray:
     hashed = parts[0].hashed(blocks)
     for part in parts[1:]:
         hashed = hashed + part.hashed(blocks)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
-from gymlab.core.types import Array, Masked, Space, Spaces, Tree, VecStep
+from gymlab.core.types import Masked, Space, Spaces, Tree, VecStep
 from gymlab.envs.episode_digest import EpisodeDigest
 from gymlab.envs.gymnasium_types import EnvValue
 
@@ -21,6 +21,15 @@ Put = Callable[[int, EnvValue], None]
 
 class BadObservation(Exception):
     """An observation that does not match the env's space."""
+
+
+class StepArrays(NamedTuple):
+    """The numbers of a step, (N,) each, for engines to write into."""
+
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    fresh: np.ndarray
 
 
 class StepBuffer:
@@ -38,7 +47,8 @@ class StepBuffer:
             tree = _map_space(
                 env_spaces.observation, lambda space: self._plan((n, *leaf_shape(space)), leaf_dtype(space))
             )
-            return Masked(tree, self._plan((n, width), np.dtype(bool))) if env_spaces.masked else tree
+            mask: Any = self._plan((n, width), np.dtype(bool)) if env_spaces.masked else None
+            return tree if mask is None else Masked(tree, mask)  # of places in the layout
 
         obs = plan_obs()
         successor = plan_obs()
@@ -47,21 +57,22 @@ class StepBuffer:
         episode = self._plan((n,), np.dtype(np.int64))
         digests = self._plan((n,), np.dtype(np.uint64))
         self.block = np.zeros(self._size, np.uint8)
+        self.arrays = StepArrays(self._place(reward), *(self._place(flag) for flag in flags))
         self.step = VecStep(
             obs=self._place(obs),
             successor=self._place(successor),
-            reward=self._place(reward),
+            reward=self.arrays.reward,
             train_reward=self._place(reward),
             components={},
-            terminated=self._place(flags[0]),
-            truncated=self._place(flags[1]),
-            fresh=self._place(flags[2]),
+            terminated=self.arrays.terminated,
+            truncated=self.arrays.truncated,
+            fresh=self.arrays.fresh,
         )
-        self.episode: Array = self._place(episode)
-        values: Array = self._place(digests)
+        self.episode: np.ndarray = self._place(episode)
+        values: np.ndarray = self._place(digests)
         self.obs_leaves = list(leaves(self.step.obs))
         self.successor_leaves = list(leaves(self.step.successor))
-        own = self.step
+        own = self.arrays
         flat = [own.reward, own.terminated, own.truncated, own.fresh, self.episode, values]
         self.all = [*self.obs_leaves, *self.successor_leaves, *flat]
         self.digest = EpisodeDigest(
@@ -85,7 +96,7 @@ class StepBuffer:
 
     def without_transition(self) -> VecStep:
         """The step with zero rewards and no endings, and `successor` equal to `obs`."""
-        for array in (self.step.reward, self.step.terminated, self.step.truncated):
+        for array in (self.arrays.reward, self.arrays.terminated, self.arrays.truncated):
             array.fill(0)
         for successor, obs in zip(self.successor_leaves, self.obs_leaves, strict=True):
             np.copyto(successor, obs)
@@ -100,7 +111,7 @@ class StepBuffer:
         self.step.truncated[row] = self.step.fresh[row] = True
 
 
-def leaves(tree: Tree) -> Iterator[Array]:
+def leaves(tree: Tree) -> Iterator[np.ndarray]:
     """The arrays of an observation, in the order of its space."""
     if isinstance(tree, np.ndarray):
         yield tree
@@ -219,7 +230,7 @@ def checked_writer(space: Space, tree: Tree, name: str = "observation") -> Put:
     return put_leaf
 
 
-def checked_leaf(space: Space, value: EnvValue, name: str) -> Array:
+def checked_leaf(space: Space, value: EnvValue, name: str) -> np.ndarray:
     """`value` as an array; BadObservation unless it has the shape and kind of `space` and is finite."""
     array = np.asarray(value)
     if array.shape != leaf_shape(space):

@@ -8,7 +8,7 @@ and mask) broadcasts through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -50,12 +50,13 @@ def monte_carlo(
 def _sum_back(gain: Array, decay: Array) -> Array:
     """sum[t] = gain[t] + decay[t] * sum[t + 1], from the last row to the first."""
 
-    def back(running: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+    def back(running: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         gain_t, decay_t = step
         running = gain_t + decay_t * running
         return running, running
 
-    _, sums = lax.scan(back, jnp.zeros_like(gain[0]), (gain, decay), reverse=True, unroll=_UNROLL)
+    rows = cast("tuple[jax.Array, jax.Array]", (gain, decay))
+    _, sums = lax.scan(back, jnp.zeros_like(rows[0][0]), rows, reverse=True, unroll=_UNROLL)
     return sums
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gymlab.core.types import Space
+from gymlab.core.types import Array, Space
 
 Colour = tuple[int, int, int]
 
@@ -48,7 +48,7 @@ class Caption(NamedTuple):
 
 
 def bars_of(
-    space: Space, action: np.ndarray, probabilities: Sequence[float], labels: Sequence[str], label: str
+    space: Space, action: Array, probabilities: Sequence[float], labels: Sequence[str], label: str
 ) -> list[Bar]:
     """The bars of a decision, whatever the action space."""
     if probabilities:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -48,7 +48,9 @@ def _linears(specs: list[WeightSpec], settings: PolicySettings) -> list[Linear]:
         return [Linear(weight) for weight in orthogonal_layers(specs)]
     *others, last = specs
     uniform = jax.nn.initializers.lecun_uniform()
-    return [Linear(uniform(layer.key, layer.shape, jnp.float32)) for layer in others] + [Linear(orthogonal(*last))]
+    return [Linear(uniform(cast("jax.Array", layer.key), layer.shape, jnp.float32)) for layer in others] + [
+        Linear(orthogonal(*last))
+    ]
 
 
 class Trunk(eqx.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -41,7 +42,8 @@ class Conv(eqx.Module):
     def by_convolution(self, x: Array) -> Array:
         padding = [(self.pad, self.pad)] * 2
         numbers = ("NHWC", "HWIO", "NHWC")
-        y = lax.conv_general_dilated(x, self.weight, (self.stride,) * 2, padding, dimension_numbers=numbers)
+        image, kernel = cast("tuple[jax.Array, jax.Array]", (x, self.weight))
+        y = lax.conv_general_dilated(image, kernel, (self.stride,) * 2, padding, dimension_numbers=numbers)
         return y + self.bias
 
     def by_products(self, x: Array) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +57,11 @@ class Categorical(NamedTuple):
         return jnp.sum(jnp.exp(self.log_p) * (self.log_p - other.log_p), -1)
 
 
+def total(parts: Iterable[Array]) -> Array:
+    """Their sum."""
+    return cast("Array", sum(parts))
+
+
 class MultiCategorical(NamedTuple):
     """Independent choices, one per component: log-probabilities add up."""
 
@@ -69,14 +75,14 @@ class MultiCategorical(NamedTuple):
         return jnp.stack([part.mode() for part in self.parts], -1)
 
     def log_prob(self, action: Array) -> Array:
-        return sum(part.log_prob(action[..., i]) for i, part in enumerate(self.parts))
+        return total(part.log_prob(action[..., i]) for i, part in enumerate(self.parts))
 
     def entropy(self) -> Array:
-        return sum(part.entropy() for part in self.parts)
+        return total(part.entropy() for part in self.parts)
 
     def kl(self, other: Distribution) -> Array:
         assert isinstance(other, MultiCategorical)
-        return sum(mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True))
+        return total(mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True))
 
 
 class Bernoulli(NamedTuple):

@@ -63,7 +63,7 @@ def _shaped(drawn: Array, shape: tuple[int, ...], scale: float) -> Array:
 def _orthonormal(matrix: Array) -> Array:
     """Gram-Schmidt, column after column. Each is projected twice: once leaves float32's rounding in."""
 
-    def add(i: Array, found: Array) -> Array:
+    def add(i: jax.Array, found: jax.Array) -> jax.Array:
         column = matrix[:, i]
         for _ in range(2):
             column = column - found @ (found.T @ column)

@@ -20,7 +20,7 @@ _EPS = 1e-8
 
 
 class RunningMoments(NamedTuple):
-    count: Array  # ()
+    count: Array  # type: ignore[assignment]  # (), a key of checkpoints; hides tuple.count
     mean: Array  # (*event)
     var: Array  # (*event)
 

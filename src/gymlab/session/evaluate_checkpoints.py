@@ -204,7 +204,8 @@ def exact_score(scorer: Scorer, policy: Policy) -> float | None:
     if not isinstance(port, Tabular) or env.wrappers:
         return None
     states = jnp.arange(int(port.observation_space.n), dtype=jnp.int32)
-    obs = Masked(states, port.action_mask(states)) if scorer.spaces.masked else states
+    mask = port.action_mask(states)
+    obs = Masked(states, mask) if scorer.spaces.masked and mask is not None else states
     carry = agent.algorithm.initial_carry(len(states))
     decision = jax.jit(agent.act)(policy, obs, carry, jax.random.key(0), jnp.ones(len(states), bool))
     return exact_return(port, np.asarray(decision.action))

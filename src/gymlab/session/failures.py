@@ -170,12 +170,15 @@ def _rollout(parts: Parts, tensors: Tensors) -> Rollout:
     """The bundle's rollout as a tree, in the structure that follows from the spaces and the algorithm."""
     obs = zero_obs(parts.spaces, ())
     carry = parts.agent.algorithm.initial_carry(parts.recipe.n_envs)
+    leaf = np.zeros(())
 
-    def named(prefix: str) -> dict[str, int]:
+    def named(prefix: str) -> dict[str, Array]:
         found = [name.removeprefix(f"0/{prefix}/") for name in tensors if name.startswith(f"0/{prefix}/")]
-        return dict.fromkeys(found, 0)
+        return dict.fromkeys(found, leaf)
 
-    shape = Rollout(obs, 0, 0, 0, 0, named("components"), 0, 0, 0, obs, obs, carry, named("extras"))
+    shape = Rollout(
+        obs, leaf, leaf, leaf, leaf, named("components"), leaf, leaf, leaf, obs, obs, carry, named("extras")
+    )
     paths, treedef = jax.tree_util.tree_flatten_with_path((shape,))
     names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
     if missing := sorted(set(names) - tensors.keys()):

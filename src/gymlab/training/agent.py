@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -208,7 +208,8 @@ class Agent:
             statistics.append(moved)
             groups.append(group._replace(episodes=tracked, discounted=discounted))
         if len(self.tasks) > 1:
-            measured["roll/episodes"] = sum(measured[self._of_task("roll/episodes", i)] for i in range(len(self.tasks)))
+            ended = [measured[self._of_task("roll/episodes", i)] for i in range(len(self.tasks))]
+            measured["roll/episodes"] = cast("Array", sum(ended))
         return tuple(groups), self._joined(statistics), measured
 
     def _of_task(self, name: str, task: int) -> str:

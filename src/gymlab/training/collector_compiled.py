@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -36,10 +38,10 @@ class CompiledCollector:
         )
 
     def collect(self, policy: Tree, group: GroupState, key: Array) -> tuple[GroupState, Rollout]:
-        first_carry = reset_carry(group.carry, group.fresh, self.initial_carry)
+        first_carry = reset_carry(group.carry, cast("Array", group.fresh), self.initial_carry)
         space = transformed(self.engine.spaces, self.transforms).action
 
-        def step(now: tuple[Tree, ...], keys: Array) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
+        def step(now: tuple[Tree, ...], keys: jax.Array) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
             env, states, obs, fresh, carry = now
             carry = reset_carry(carry, fresh, self.initial_carry)
             decision = self.act(policy, obs, carry, keys[0], False)
@@ -52,7 +54,7 @@ class CompiledCollector:
                 vec._replace(obs=()),
             )
 
-        now = (group.env, group.transforms, group.obs, group.fresh, group.carry)
+        now: tuple[Tree, ...] = (group.env, group.transforms, group.obs, group.fresh, group.carry)
         now, (obs, decision, vec) = lax.scan(step, now, step_keys(key, self.n_steps))
         env, states, last_obs, fresh, carry = now
         rollout = Rollout(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -48,8 +49,8 @@ def track(episodes: Episodes, reward: Array, fresh: Array) -> tuple[Episodes, di
     # Only the last WINDOW endings may write, so that no two of them share a slot; the others are dropped.
     writes = ended & (rank >= count - WINDOW)
     slot = jnp.where(writes, (episodes.finished + rank) % WINDOW, WINDOW)
-    returns = episodes.returns.at[slot].set(totals.ravel(), mode="drop")
-    ring_lengths = episodes.lengths.at[slot].set(lengths.ravel().astype(jnp.float32), mode="drop")
+    returns = cast("jax.Array", episodes.returns).at[slot].set(totals.ravel(), mode="drop")
+    ring_lengths = cast("jax.Array", episodes.lengths).at[slot].set(lengths.ravel().astype(jnp.float32), mode="drop")
     after = Episodes(*running, returns, ring_lengths, episodes.finished + count)
     return after, {**window_metrics(after), "roll/episodes": count}
 

@@ -120,7 +120,7 @@ def find_nonfinite(agent: Agent, bad: BadUpdate) -> list[NonfiniteTensor]:
         return _first_of_each(found)
     normalized = jax.jit(agent.normalize)(state, bad.rollouts)
     found = nonfinite_in_rollouts(normalized, "normalised ") or _in_advantages(agent, bad, normalized)
-    key = stream_key(state.key, "update", np.uint32(bad.update))
+    key = stream_key(state.key, "update", cast("Array", np.uint32(bad.update)))
     found += trace_update(agent.algorithm, state.algorithm, normalized, bad.hp, key)
     found += [NonfiniteTensor("parameter", *named) for named in _bad_tensors(agent.policy(bad.after).weights)]
     found += [NonfiniteTensor("state", *named) for named in _bad_tensors(bad.after.normaliser)]

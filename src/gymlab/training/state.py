@@ -27,13 +27,13 @@ class GroupState(NamedTuple):
     env: Tree  # the engine's own state; () for host envs, whose state is taken when a checkpoint is
     transforms: tuple[Tree, ...]
     obs: Tree  # (N, *obs) what to act on next
-    fresh: Array  # (N,) where `obs` starts an episode
+    fresh: Array | tuple[()]  # (N,) where `obs` starts an episode; () where it is left out
     carry: Tree  # (N, ...) the policy's, not yet reset where `fresh`
     episodes: Episodes
     discounted: Array  # (N,) running discounted return, for reward scaling
 
 
-def step_keys(key: Array, n_steps: int) -> Array:
+def step_keys(key: Array, n_steps: int) -> jax.Array:
     """(T, 2) keys: one to act and one for the env at each step. Both collectors draw from these."""
     return jax.random.split(key, (n_steps, 2))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +45,7 @@ LARGEST_CLOCK = np.iinfo(np.int32).max  # integer hyperparameters stay here from
 
 def learning_clock(clock: Clock) -> LearningClock:
     counts = (clock.updates, clock.env_steps, clock.gradient_steps)
-    return LearningClock(*(np.int32(min(count, LARGEST_CLOCK)) for count in counts))
+    return LearningClock(*(cast("Array", np.int32(min(count, LARGEST_CLOCK))) for count in counts))
 
 
 def hyperparameters(names: list[str], values: Array, clock: LearningClock) -> Hyper:

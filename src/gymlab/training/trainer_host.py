@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,7 @@ class HostTrainer:
         del stop_return  # one update a call: features can stop the run after each
         began = time.perf_counter()
         compiled = compile_seconds()
-        groups, rollouts = self._collect(state, np.uint32(clock.updates))
+        groups, rollouts = self._collect(state, cast("Array", np.uint32(clock.updates)))
         collected = time.perf_counter()
         compiled_to_collect = compile_seconds() - compiled
         values = hyperparameters(self.hp_names, np.asarray(hp[0], np.float32), learning_clock(clock))

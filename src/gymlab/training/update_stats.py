@@ -57,7 +57,7 @@ def reward_statistics(rollout: Rollout, *, full: bool) -> Metrics:
     summed = jnp.stack([*rewards, rollout.reward != 0, rollout.terminated, rollout.truncated]).reshape(5, -1)
     sums = summed.sum(1)  # one after the other would be a pass over the rollout for each, and a kernel to compile
     mean = sums[:3] / size
-    found = {"roll/reward_mean": mean[0], "roll/train_reward_mean": mean[1]}
+    found: Metrics = {"roll/reward_mean": mean[0], "roll/train_reward_mean": mean[1]}
     if full:
         std = jnp.sqrt(((summed[:2] - mean[:2, None]) ** 2).sum(1) / size)
         found |= {"roll/reward_nonzero": mean[2], "roll/reward_std": std[0], "roll/train_reward_std": std[1]}
@@ -153,7 +153,9 @@ def count_actions(space: Space, action: Array) -> ActionCounts | None:
     names = tuple(f"roll/actions/hist/{i}" if several else "roll/actions/hist" for i in range(len(counts)))
     labels = [f"{i}.{j}" if several else f"{j}" for i, count in enumerate(counts) for j in range(count)]
     share_names = tuple(f"roll/action_share/{label}" for label in labels)
-    shares = [(share_names, taken / len(sent))] if len(labels) <= MOST_SHARES else []
+    shares: list[tuple[tuple[str, ...], Array]] = []
+    if len(labels) <= MOST_SHARES:
+        shares.append((share_names, taken / len(sent)))
     return ActionCounts(names, tuple(counts), jnp.concatenate(bars), shares)
 
 

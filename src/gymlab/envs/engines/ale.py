@@ -83,7 +83,7 @@ class AleEngine(NativeEngine):
         if episode is not None:
             self.history.episode[:] = episode - 1
         self._begin(np.ones(self.n_envs, bool))
-        self._buffer.step.fresh.fill(True)
+        self._buffer.arrays.fresh.fill(True)
         return self._buffer.without_transition()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
@@ -97,14 +97,15 @@ class AleEngine(NativeEngine):
         if self._loses_lives:  # each is reported as an ending; the game goes on while some are left
             over = over & ~((lives < self._lives) & (lives > 0))
         # Counted here: at a limit of its own, the native env does not take the last frame into the picture.
-        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~step.terminated, out=step.truncated)
-        np.logical_or(step.truncated, over, out=step.fresh)
+        _, terminated, truncated, fresh = self._buffer.arrays
+        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~terminated, out=truncated)
+        np.logical_or(truncated, over, out=fresh)
         self._lives = lives.copy()
-        if step.fresh.any():
-            self._begin(step.fresh)
+        if fresh.any():
+            self._begin(fresh)
         return step
 
-    def _play(self, actions: Array) -> tuple[Array, Array]:
+    def _play(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step the native envs into the buffer; which games or lives are over, and the lives left."""
         step = self._buffer.step
         obs, reward, over, _, info = self._env.step(actions)

@@ -41,7 +41,7 @@ class HostEngine(ABC):
         """Start every env's next episode, or the one with the given index."""
 
     @abstractmethod
-    def step(self, action: Array, active: Array | None = None) -> VecStep:
+    def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
         """One step of all envs, or of the `active` ones: the others keep their observation and are paid nothing."""
 
     @abstractmethod

@@ -110,7 +110,7 @@ class EnvPoolEngine(NativeEngine):
             self._open(episode)
             self.history.episode[:] = episode - 1
         self._begin(self._everyone)
-        self._buffer.step.fresh.fill(True)
+        self._buffer.arrays.fresh.fill(True)
         return self._buffer.without_transition()
 
     def step(self, action: Array, active: np.ndarray | None = None) -> VecStep:
@@ -128,10 +128,11 @@ class EnvPoolEngine(NativeEngine):
             self._check(actions)
         self.history.elapsed[rows] += 1
         np.copyto(step.obs, step.successor)
-        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~step.terminated, out=step.truncated)
-        np.logical_or(step.terminated, step.truncated, out=step.fresh)
-        if step.fresh.any():
-            self._begin(self._everyone[step.fresh])
+        _, terminated, truncated, fresh = self._buffer.arrays
+        np.logical_and(self.history.elapsed >= self.spaces.max_episode_steps, ~terminated, out=truncated)
+        np.logical_or(terminated, truncated, out=fresh)
+        if fresh.any():
+            self._begin(self._everyone[fresh])
         return step
 
     def _play(self, actions: Array, rows: np.ndarray) -> None:

@@ -96,7 +96,9 @@ class JaxEngine:
         obs = env.observe(state)
         if not self.spaces.masked:
             return obs
-        return Masked(obs, env.action_mask(state))
+        mask = env.action_mask(state)
+        assert mask is not None, "masked says that there is one"
+        return Masked(obs, mask)
 
     def _first_mask(self) -> Array | None:
         return self.env.action_mask(self.env.reset(run_key(0), self.n_envs))

@@ -214,7 +214,7 @@ class ProcessEngine(HostEngine):
         is_new = got.episode != part["episode"]
         stepped = ~is_new if active is None else ~is_new & active
         answer = StepBuffer(self.spaces, n)
-        got.step.fresh.fill(False)
+        got.arrays.fresh.fill(False)
         for row in np.flatnonzero(stepped):
             self._pool.send(k, STEP_SOME + (np.arange(n) == row).tobytes() + actions)
             try:

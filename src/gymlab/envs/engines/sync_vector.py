@@ -89,7 +89,7 @@ class SyncVector:
             self.history.episode[:] = np.asarray(episode) - 1
         for row in self._everyone:
             self._begin(row)
-        self.buffers.step.fresh.fill(True)
+        self.buffers.arrays.fresh.fill(True)
         return self.buffers.without_transition()
 
     def step(self, actions: Array, active: Array | None = None) -> VecStep:
@@ -98,10 +98,7 @@ class SyncVector:
         step = self.buffers.step
         steps = self._steps
         order = self._everyone
-        reward = step.reward
-        terminated = step.terminated
-        truncated = step.truncated
-        fresh = step.fresh
+        reward, terminated, truncated, fresh = self.buffers.arrays
         mask = step.successor.mask if self.spaces.masked else None
         if active is not None:
             self.buffers.without_transition()

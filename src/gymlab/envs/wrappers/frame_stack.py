@@ -32,7 +32,7 @@ class FrameStack(BaseTransform):
             raise UserError(f"frame_stack needs vectors or images (a Box of 1 to 3 dimensions), got {space}")
         dtype = np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
         self._frame = (space.shape, dtype)
-        low, high = (self._flat(np.stack([bound] * self.k)[None])[0] for bound in (space.low, space.high))
+        low, high = (np.asarray(self._flat(np.stack([bound] * self.k)[None])[0]) for bound in (space.low, space.high))
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
 
     def init(self, n: int) -> Tree:

@@ -7,7 +7,6 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
-from gymlab.core.types import Array
 from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.envs.image_ops import brightness, shrink
 
@@ -49,8 +48,8 @@ class Pixels(EnvWrapper, RecordConstructorArgs):
         _, reward, terminated, truncated, info = self.env.step(action)
         return self._picture(), reward, terminated, truncated, info
 
-    def _picture(self) -> Array:
+    def _picture(self) -> np.ndarray:
         picture = np.asarray(self.env.render())
         first, last = (round(len(picture) * share) for share in self._rows)
-        small = shrink(brightness(picture[first:last]), self._size)
+        small = np.asarray(shrink(brightness(picture[first:last]), self._size))
         return 255 - small if self._invert else small

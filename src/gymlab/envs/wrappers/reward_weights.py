@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pydantic import model_validator
 
 from gymlab.core.clock import Number
@@ -36,4 +38,4 @@ class RewardWeights(BaseTransform):
         parts = dict(step.components) or {ENV: step.train_reward}
         self.check_parts(list(parts))
         parts = {name: part * self.weights.get(name, 1.0) for name, part in parts.items()}
-        return state, step._replace(train_reward=sum(parts.values()), components=parts)
+        return state, step._replace(train_reward=cast("Array", sum(parts.values())), components=parts)
