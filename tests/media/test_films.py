@@ -28,7 +28,7 @@ from gymlab.reports.run_facts import read_facts
 from gymlab.runs import files, videos
 from gymlab.runs.checkpoint_folder import POLICY
 from gymlab.runs.checkpoints import load_checkpoint
-from gymlab.runs.locks import RunLocked
+from gymlab.runs.locks import RunLock, RunLocked
 from gymlab.runs.logs import strip_escapes
 from gymlab.runs.metrics_reader import MetricsReader
 from gymlab.runs.paths import RunPaths
@@ -175,12 +175,11 @@ def test_films_are_made_after_the_command_when_its_terminal_is_closed(folder):
         written = strip_escapes(command.written.decode()).strip()
         assert re.search(r"in [\d.]+ s of training, [\d.]+ s in all", written)
         assert re.search(r"films? (is|are) still being made: .*one/videos\b", written)
-        left = read_status(run)
+        assert read_status(run)["status"] == "finished"
         command.close_terminal()
         wait_until(lambda: not run.pending_videos.exists() and videos.recorder_of(run) is None, "the films")
     finally:
         command.close()
-    assert (left["status"], left["filming"]) == ("finished", len(videos.scan(run)))
     assert "filming" not in read_status(run)
     assert "first" in videos.scan(run)[0].kinds
     assert {"best", "final"} & {*videos.scan(run)[-1].kinds}
@@ -194,11 +193,13 @@ def test_films_of_a_killed_recorder_are_made_by_the_video_command(unfilmed, solv
     control = SimpleNamespace(interrupted=False)
     with Video(paths, ClipOptions(max_steps=5), at_end=FilmsAtEnd(leave=True)) as video:
         video(Started(Clock()), control)
+        wait_until(lambda: videos.recorder_of(paths), "the recorder")
         os.kill(video._recorder.pid, signal.SIGSTOP)
         video(Checkpointed(Clock(), checkpoint, ("last",), 0.0, 0), control)
         recorder = video._recorder.pid
         video(Ended(Clock(), "budget reached", "finished"), control)
-    assert video.left == 1
+    assert video.left == read_status(paths)["filming"] == 1
+    assert f"1 film still being made by pid {recorder}" in "\n".join(page(read_facts(paths, {}), {}))
     os.kill(recorder, signal.SIGKILL)
     wait_until_gone([recorder])
     assert f"1 film missing: `gymlab video {paths.run_id}` makes it" in "\n".join(page(read_facts(paths, {}), {}))
@@ -210,7 +211,7 @@ def test_films_of_a_killed_recorder_are_made_by_the_video_command(unfilmed, solv
 def test_a_run_whose_films_are_being_made_is_not_removed(unfilmed):
     paths, _ = unfilmed
     paths.videos.mkdir()
-    lock = videos.recorder_lock(paths)
+    lock = RunLock(paths.recorder_lock)
     lock.acquire()
     try:
         with pytest.raises(RunLocked, match="films of run 'run' are still being made"):

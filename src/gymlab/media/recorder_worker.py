@@ -21,6 +21,7 @@ from gymlab.process.parent_watch import ignore_signals
 
 if TYPE_CHECKING:
     from gymlab.features.video import RecorderReply
+    from gymlab.runs.locks import RunLock
     from gymlab.runs.paths import RunPaths
     from gymlab.runs.videos import PendingClip
 
@@ -55,9 +56,10 @@ def main() -> None:
     requests: Requests = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, left), daemon=True).start()
     opening = cast("RecorderOpening", requests.get())  # None never comes first: the process then exits
+    paths, lock = _lock_run(Path(opening["run"]))  # before the priority falls: the run may be short
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)
-    _serve(opening, requests, replies)
+    _serve(paths, lock, opening, requests, replies)
     os._exit(0)  # without the teardown of envs and JAX
 
 
@@ -73,20 +75,27 @@ def _listen(requests: Requests, left: threading.Event) -> None:
     requests.put(None)
 
 
-def _serve(opening: RecorderOpening, requests: Requests, replies: IO[str]) -> None:
-    from gymlab.runs.locks import RunLocked
+def _lock_run(folder: Path) -> tuple[RunPaths, RunLock]:
+    from gymlab.core.errors import GymlabError
+    from gymlab.runs.locks import RunLock
     from gymlab.runs.paths import RunPaths
-    from gymlab.runs.videos import read_pending, recorder_lock, scan_pending, sweep
+
+    paths = RunPaths(folder)
+    lock = RunLock(paths.recorder_lock)
+    with contextlib.suppress(GymlabError):  # a former recorder still finishes its films, or the disk has no locks
+        lock.acquire()
+    return paths, lock
+
+
+def _serve(paths: RunPaths, lock: RunLock, opening: RecorderOpening, requests: Requests, replies: IO[str]) -> None:
+    from gymlab.core.errors import GymlabError
+    from gymlab.runs.videos import read_pending, scan_pending, sweep
 
     def reply(**fields: Unpack[RecorderReply]) -> None:
         with contextlib.suppress(OSError):  # the parent may have left
             replies.write(json.dumps(fields) + "\n")
             replies.flush()
 
-    paths = RunPaths(Path(opening["run"]))
-    lock = recorder_lock(paths)
-    with contextlib.suppress(RunLocked):  # a former recorder of this run still finishes its films
-        lock.acquire()
     try:
         recorder = _RunRecorder(paths, opening)
         if recorder.note:
@@ -99,7 +108,7 @@ def _serve(opening: RecorderOpening, requests: Requests, replies: IO[str]) -> No
     while (request := requests.get()) is not None:
         pending = read_pending(Path(request["policy"]))
         if not lock.held:
-            with contextlib.suppress(RunLocked):
+            with contextlib.suppress(GymlabError):
                 lock.acquire()
         try:
             assert pending is not None, "its files are gone"

@@ -59,6 +59,11 @@ class RunPaths:
         return self.videos / "pending"
 
     @property
+    def recorder_lock(self) -> Path:
+        """Locked by the process that makes the films of this run."""
+        return self.videos / ".recorder.lock"
+
+    @property
     def rollouts(self) -> Path:
         return self.root / "rollouts"
 

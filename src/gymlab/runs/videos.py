@@ -18,7 +18,7 @@ from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
 from gymlab.runs import files
 from gymlab.runs.checkpoints import read_index
-from gymlab.runs.locks import Owner, RunLock, lock_holder
+from gymlab.runs.locks import Owner, lock_holder
 from gymlab.runs.manifest import checkpoint_clock
 from gymlab.runs.paths import RunPaths
 from gymlab.runs.records import PendingRecord, VideoRecord
@@ -144,14 +144,9 @@ def scan_pending(paths: RunPaths) -> list[PendingClip]:
     return []
 
 
-def recorder_lock(paths: RunPaths) -> RunLock:
-    """Held by the process that makes the films of this run."""
-    return RunLock(paths.videos / ".recorder.lock")
-
-
 def recorder_of(paths: RunPaths) -> Owner | None:
     """The process that makes films of this run now, also after the run has ended."""
-    return lock_holder(recorder_lock(paths).path)
+    return lock_holder(paths.recorder_lock)
 
 
 def wait_for_recorder(paths: RunPaths, seconds: float) -> bool:
