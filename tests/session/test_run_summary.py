@@ -2,6 +2,7 @@
 
 import pytest
 
+from gymlab.core.clock import Clock
 from gymlab.recipes.resolve import resolve
 from gymlab.session.build import build
 from gymlab.session.run_summary import summarize_run
@@ -14,7 +15,7 @@ def summary_of():
         parts.full_budget = full_budget
         parts.trackers = trackers
         try:
-            return summarize_run(parts, [*notes, *parts.notes]).lines()
+            return summarize_run(parts, [*notes, *parts.notes], Clock()).lines()
         finally:
             parts.program.close()
 

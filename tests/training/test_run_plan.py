@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
 
 
 def test_gradient_steps_are_those_taken_and_none_in_a_skipped_update():
-    plan = RunPlan(16, 4, 10, math.inf, [], lambda _: np.zeros(0), lambda _: 0.0)
+    plan = RunPlan(16, 4, 640, "env_steps", math.inf, [], lambda _: np.zeros(0), lambda _: 0.0)
     taken = [8.0, 3.0, math.nan, 8.0]  # the second was ended by target_kl, the third skipped
     rows = [UpdateMetrics({"roll/episodes": 1.0, "opt/gradient_steps": steps}) for steps in taken]
     start = Clock(updates=1, vec_steps=16, env_steps=64, episodes=5, seconds=1.0, gradient_steps=8)
@@ -27,7 +27,7 @@ def test_gradient_steps_are_those_taken_and_none_in_a_skipped_update():
 
 
 def test_an_algorithm_that_counts_no_gradient_steps_has_none():
-    plan = RunPlan(16, 4, 10, math.inf, [], lambda _: np.zeros(0), lambda _: 0.0)
+    plan = RunPlan(16, 4, 640, "env_steps", math.inf, [], lambda _: np.zeros(0), lambda _: 0.0)
     (row,) = plan.stamp(Clock(), [UpdateMetrics({"roll/episodes": 0.0})], np.zeros((1, 1)), 1.0, RunTotals())
     assert row.clock == Clock(1, 16, 64, 0, 1.0, 0)
 
@@ -63,3 +63,23 @@ def test_an_update_gets_its_clocks_as_integers_that_saturate():
     assert {*plan.hp_names, "progress", "update", "env_steps", "gradient_steps"} == hp.keys()
     assert [hp[name] for name in ("update", "env_steps", "gradient_steps")] == [7, LARGEST_CLOCK, 9]
     assert {hp[name].dtype for name in ("update", "env_steps", "gradient_steps")} == {np.dtype("int32")}
+
+
+@pytest.mark.parametrize(("clock", "start", "left"), [
+    ("env_steps", Clock(), 10),  # 320 steps in updates of 32
+    ("env_steps", Clock(updates=100, vec_steps=25, env_steps=100), 7),  # 220 are left, however many updates took 100
+    ("vec_steps", Clock(updates=1, vec_steps=310, env_steps=1240), 2),
+    ("env_steps", Clock(updates=1, vec_steps=100, env_steps=400), 0),  # a budget that was used up before it was cut
+])  # fmt: skip
+def test_what_is_left_of_a_budget_follows_from_the_clock_alone(clock, start, left):
+    recipe = resolve("CartPole-v1:ppo", ["n_envs=4", "n_steps=8", "batch_size=32"], budget=f"320 {clock}").recipe
+    plan = make_plan(recipe, recipe.budget)
+    assert plan.left(start) == left
+    assert plan.last_update(start) == start.updates + left
+
+
+def test_progress_is_the_share_of_the_budget_on_its_clock():
+    start = Clock(updates=20, vec_steps=40, env_steps=160)  # half of the budget, in updates of other sizes
+    rows = [UpdateMetrics({"roll/episodes": 0.0}) for _ in range(6)]
+    stamped = plan_of().stamp(start, rows, np.zeros((6, len(plan_of().hp_names) + 1)), 1.0, RunTotals())
+    np.testing.assert_allclose([row.metrics["time/progress"] for row in stamped], [0.6, 0.7, 0.8, 0.9, 1, 1])

@@ -104,8 +104,8 @@ class StopAt(Feature):
     def __init__(self, update):
         self._update = update
 
-    def due(self, updates):
-        return self._update if updates < self._update else None
+    def due(self, now):
+        return self._update if now.updates < self._update else None
 
     def __call__(self, event, control):
         if isinstance(event, Updated) and event.clock.updates == self._update:

@@ -50,8 +50,8 @@ class Checkpoint(Feature):
         self._updates = 0
         self._saved = 0  # updates at the newest checkpoint
 
-    def due(self, updates: int) -> int:
-        return self._period.due(updates)
+    def due(self, now: Clock) -> int:
+        return self._period.due(now)
 
     def state(self) -> FeatureState:
         return {"best": None if math.isinf(self._best) else self._best, "best_update": self._best_update}
@@ -64,7 +64,7 @@ class Checkpoint(Feature):
         if isinstance(event, Started | Updated):
             self._updates = event.clock.updates
         if (isinstance(event, Started) and not event.resumed) or (
-            isinstance(event, Updated) and self._period.fires(event.clock.updates)
+            isinstance(event, Updated) and self._period.fires(event.clock)
         ):
             control.emit(CheckpointRequested(event.clock, "periodic"))
         elif isinstance(event, Evaluated):

@@ -102,8 +102,8 @@ class EvaluateAsync(Feature):
         self._confirmed: tuple[Clock, Evaluation] | None = None
         self._ending = False
 
-    def due(self, updates: int) -> int:
-        return self._period.due(updates)
+    def due(self, now: Clock) -> int:
+        return self._period.due(now)
 
     def state(self) -> FeatureState:
         confirmed = self._confirmed if self._solved else None
@@ -128,7 +128,7 @@ class EvaluateAsync(Feature):
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Updated):
-            due = self._period.fires(event.clock.updates) and event.clock.updates < self._last_update
+            due = self._period.fires(event.clock) and event.clock.updates < self._last_update
             if due and self._warmup.is_over(event.rows[-1].metrics):
                 self._boundary(event.clock, control)
         elif isinstance(event, Checkpointed):

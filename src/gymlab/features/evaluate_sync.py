@@ -50,13 +50,13 @@ class EvaluateSync(Feature):
         self._to_rerun = state["rerun"]
         self._warmup.restore(state)
 
-    def due(self, updates: int) -> int:
-        return self._period.due(updates)
+    def due(self, now: Clock) -> int:
+        return self._period.due(now)
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Updated):
             # The final evaluation follows the last update of the budget at once.
-            due = self._period.fires(event.clock.updates) and event.clock.updates < self._last_update
+            due = self._period.fires(event.clock) and event.clock.updates < self._last_update
             if due and self._warmup.is_over(event.rows[-1].metrics):
                 self._evaluate("periodic", event.clock, control)
         elif isinstance(event, EvaluationRequested):

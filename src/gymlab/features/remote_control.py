@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from gymlab.core.clock import Clock
 from gymlab.runs import requests
 from gymlab.runs.locks import Owner
 from gymlab.runs.paths import RunPaths
@@ -38,8 +39,8 @@ class RemoteControl(Feature):
         self._polled_at = 0.0
         self._stepping = False
 
-    def due(self, updates: int) -> int | None:
-        return updates + 1 if self._stepping else None
+    def due(self, now: Clock) -> int | None:
+        return now.updates + 1 if self._stepping else None
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, Started | Updated | Paused):

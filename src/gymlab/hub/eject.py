@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.algorithms.optimizers import decay_rate
+from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.schedules import Schedule
 from gymlab.envs.ports.port import JaxEnv
@@ -208,15 +209,15 @@ def _algorithm_blanks(recipe: Recipe) -> Blanks:
 
 
 def _run_blanks(recipe: Recipe, command: str) -> Blanks:
-    plan = make_plan(recipe, recipe.budget)
+    updates = make_plan(recipe, recipe.budget).left(Clock())
     schedules = recipe.algorithm.settings.schedules()
     written_by = f"Written by: gymlab eject {command}".replace("\\", "\\\\").replace('"', '\\"')
     values = {
         "written_by": textwrap.fill(written_by, _WIDTH, break_on_hyphens=False),
         "n_envs": recipe.n_envs,
         "n_steps": recipe.n_steps,
-        "updates": plan.updates,
-        "print_every": max(1, plan.updates // _PRINTED_LINES),
+        "updates": updates,
+        "print_every": max(1, updates // _PRINTED_LINES),
         "steps_per_update": recipe.n_steps * (recipe.n_envs if recipe.budget.clock == "env_steps" else 1),
         "budget": recipe.budget.count,
         "schedules": "\n".join(f'        "{name}": {formula(schedule)},' for name, schedule in schedules.items()),

@@ -25,7 +25,7 @@ from gymlab.sb3.logger import Logger, Tables
 from gymlab.sb3.saving import read_model, write_model
 from gymlab.sb3.training import Aborted, LearnCall, TrainingSetup, compiled_agent, use_device
 from gymlab.sb3.vec_env import VecEnv
-from gymlab.session.build import histogram_rule, make_plan
+from gymlab.session.build import make_plan
 from gymlab.session.predictor import CompiledAgent, Predictor
 from gymlab.training.agent import Agent
 from gymlab.training.events import Feature
@@ -298,9 +298,7 @@ class Learner(Model):
         budget = Steps(count=clock.env_steps + int(total_timesteps))
         recipe = setup.parts.recipe.model_copy(update={"budget": budget})
         plan = make_plan(recipe, budget)
-        # The setup was built for another budget; histograms are taken only for a run, as `gymlab train` does.
-        sized = dataclasses.replace(setup.parts, recipe=recipe, plan=plan)
-        setup.parts.histogram_schedule.rule = histogram_rule(sized) if run else lambda _: False
+        setup.parts.histogram_schedule.rule = lambda _: False  # a session of a run sets its own
         call = LearnCall(self, setup, listener, budget.count)
         features: list[Feature] = [call]
         if self.values["verbose"]:
@@ -350,7 +348,6 @@ class Learner(Model):
         self._envs.spaces = setup.parts.spaces
         self._left_over = 0
         program = setup.parts.program
-        plan = setup.parts.plan
         saved = self._saved
         self._saved = None
         if not reset and self._envs.current is setup and setup.continues:
@@ -360,7 +357,7 @@ class Learner(Model):
             # Also before a reset: episode numbers then continue, and no episode is played twice.
             state, _ = program.load(program.start(self.seed), saved.tensors)
             if not reset:
-                return state, saving.rebased(self._clock, plan)
+                return state, self._clock
         begun = program.start(self._stream_seed(), ahead=True)
         self._starts += 1
         if self._state is None:
@@ -368,7 +365,7 @@ class Learner(Model):
         state = saving.with_learnt(setup.parts.agent, begun, self._state)
         if reset:
             return state, Clock()
-        return state._replace(key=self._state.key), saving.rebased(self._clock, plan)
+        return state._replace(key=self._state.key), self._clock
 
     def _finish(self, setup: TrainingSetup, call: LearnCall) -> None:
         self._state = call.current

@@ -29,7 +29,6 @@ from gymlab.sb3.training import TrainingSetup
 from gymlab.session.predictor import CompiledAgent
 from gymlab.training.agent import Agent
 from gymlab.training.named_tensors import Tensors, from_tensors, split_tensors, to_tensors
-from gymlab.training.run_plan import RunPlan
 from gymlab.training.state import TrainState
 
 if TYPE_CHECKING:
@@ -84,15 +83,6 @@ def with_learnt(agent: Agent, begun: TrainState, known: TrainState) -> TrainStat
     shared = {name: theirs[name] for name in own if name in theirs and theirs[name].shape == own[name].shape}
     algorithm = agent.algorithm.forget_open_episodes(from_tensors(begun.algorithm, own | shared))
     return begun._replace(algorithm=algorithm, normaliser=known.normaliser)
-
-
-def rebased(clock: Clock, plan: RunPlan) -> Clock:
-    """The clock converted to rollouts of this size."""
-    rollout = plan.steps_per_update * plan.n_envs
-    if clock.env_steps == clock.updates * rollout:
-        return clock
-    updates = -(-clock.env_steps // rollout)
-    return clock._replace(updates=updates, vec_steps=updates * plan.steps_per_update, env_steps=updates * rollout)
 
 
 def check_spaces(owner: str, known: Spaces, found: Spaces) -> None:

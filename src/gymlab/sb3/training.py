@@ -171,9 +171,9 @@ class LearnCall(Feature):
             "n_steps": self.steps,
         }
 
-    def due(self, updates: int) -> int | None:
+    def due(self, now: Clock) -> int | None:
         """The next update at which compiled code must return, for the callback."""
-        return updates + 1 if self._callback is not None and self._callback.per_update else None
+        return now.updates + 1 if self._callback is not None and self._callback.per_update else None
 
     def save(self, state: TrainState) -> Tensors:
         return self._trainer.save(state)

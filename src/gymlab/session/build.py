@@ -14,6 +14,7 @@ from gymlab.algorithms.base import Algorithm
 from gymlab.algorithms.optimizers import MakeOptimizer, check_optimizer
 from gymlab.algorithms.registry import ALGORITHMS
 from gymlab.algorithms.settings import OPTIMIZER_NAMES
+from gymlab.core.clock import Clock, StepClock
 from gymlab.core.errors import UserError
 from gymlab.core.period import Period
 from gymlab.core.types import Array, Space, Spaces, Tree
@@ -100,19 +101,16 @@ class Parts:
 
     def period(self, cadence: Steps | Share, not_before: Steps | Share | None = None) -> Period:
         """A recipe's cadence as a period of updates."""
-        every, per_update = self._steps(cadence)
+        every, clock = self._steps(cadence)
         start = 0.0 if not_before is None else self._steps(not_before)[0]
-        return Period(every, per_update, math.ceil(start))
+        size = self.plan.steps_per_update * (self.plan.n_envs if clock == "env_steps" else 1)
+        return Period(every, clock, size, math.ceil(start))
 
-    def _steps(self, cadence: Steps | Share) -> tuple[float, int]:
+    def _steps(self, cadence: Steps | Share) -> tuple[float, StepClock]:
         budget = self.recipe.budget
         if isinstance(cadence, Share):
-            count = cadence.share * budget.count
-            clock = budget.clock
-        else:
-            count = cadence.count
-            clock = cadence.clock
-        return count, self.plan.steps_per_update * (self.plan.n_envs if clock == "env_steps" else 1)
+            return cadence.share * budget.count, budget.clock
+        return cadence.count, cadence.clock
 
     def evaluate(self, policy: Policy, kind: str, seed: int, abandon: Abandon = lambda: False) -> Evaluation:
         """Evaluate a policy with the recipe's settings."""
@@ -190,7 +188,7 @@ def build(
     if compile_cache is not None:
         compile_cache.put(recipe, compiled)
     agent, program, evaluator = compiled
-    notes = [] if factory is not None else choice_notes(recipe, chosen, plan, spaces.max_episode_steps)
+    notes = [] if factory is not None else choice_notes(recipe, chosen, spaces.max_episode_steps)
     if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
         notes.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
     stacks = wrapper_stacks(recipe.env) if factory is None else None
@@ -199,7 +197,7 @@ def build(
         notes += [stacks.note] if stacks.note else []
     notes += agent.algorithm.notes()
     parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, schedule)
-    schedule.rule = histogram_rule(parts)
+    schedule.rule = histogram_rule(parts, Clock())  # a session that begins later sets its own
     return parts
 
 
@@ -293,7 +291,6 @@ def algorithm_class(name: str) -> type[Algorithm]:
 
 
 def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
-    per_update = recipe.n_steps * (recipe.n_envs if recipe.budget.clock == "env_steps" else 1)
     schedules = recipe.algorithm.settings.schedules()
 
     def hyperparameters(progress: float) -> Array:
@@ -303,7 +300,8 @@ def make_plan(recipe: Recipe, horizon: Steps) -> RunPlan:
     return RunPlan(
         steps_per_update=recipe.n_steps,
         n_envs=recipe.n_envs,
-        updates=math.ceil(recipe.budget.count / per_update),
+        budget=recipe.budget.count,
+        budget_clock=recipe.budget.clock,
         stop_return=math.inf if train_return is None else train_return,
         hp_names=list(schedules),
         hyperparameters=hyperparameters,
@@ -316,17 +314,22 @@ def updates_per_row(settings: MetricsSettings, updates: int) -> int:
     return -(-updates // MOST_ROWS) if settings.rows_every == "auto" else settings.rows_every
 
 
-def histogram_rule(parts: Parts) -> UpdateRule:
+def histogram_rule(parts: Parts, start: Clock) -> UpdateRule:
     """Histograms are taken of the first and the last update, at evaluations, and at a cadence in whole rows.
 
-    Recipe and budget alone decide, never the time, so that a run is reproducible.
+    `start` is where this session begins. Recipe and budget alone decide, never the time, so that a run is reproducible.
     """
     settings = parts.recipe.metrics
-    last = parts.plan.updates
+    plan = parts.plan
+    last = plan.last_update(start)
     row = updates_per_row(settings, last)
     every = -(-settings.distributions_every // row) * row
     evaluation = parts.period(parts.recipe.eval.every, parts.recipe.eval.warmup)
-    return lambda update: update == 1 or update % every == 0 or update == last or evaluation.fires(update)
+
+    def measured(update: int) -> bool:
+        return update in (1, last) or update % every == 0 or evaluation.fires(plan.after(start, update - start.updates))
+
+    return measured
 
 
 def rollout_bytes(recipe: Recipe, spaces: Spaces) -> int:

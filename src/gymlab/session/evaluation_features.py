@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
+from gymlab.core.clock import Clock
 from gymlab.core.types import Json
 from gymlab.features.checkpoint import Checkpoint
 from gymlab.features.evaluate_async import EvaluateAsync, EvaluationGoal
@@ -51,9 +52,9 @@ def target_return(recipe: Recipe) -> float | None:
 
 @contextmanager
 def evaluation_features(
-    parts: Parts, state: TrainState, paths: RunPaths, cores: tuple[int, ...] | None = None
+    parts: Parts, state: TrainState, clock: Clock, paths: RunPaths, cores: tuple[int, ...] | None = None
 ) -> Iterator[list[Feature]]:
-    """The features of a run that starts with `state`; on exit their threads and processes end.
+    """The features of a run that starts with `state` at `clock`; on exit their threads and processes end.
 
     `cores`: for the evaluation process, if not all of this process's.
     """
@@ -62,7 +63,7 @@ def evaluation_features(
     seed = recipe.eval.seed
     target = None if parts.full_budget else target_return(recipe)
     period = parts.period(recipe.eval.every, recipe.eval.warmup)
-    last = parts.plan.updates
+    last = parts.plan.last_update(clock)
     with ExitStack() as stack:
         evaluate: Feature
         in_process = not evaluates_async(recipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gymlab.core.clock import Clock
 from gymlab.core.format import format_bytes
 from gymlab.envs.registry import find_spec, resolve_id
 from gymlab.envs.settings import EnvSettings
@@ -28,9 +29,9 @@ class RunSummary:
         return [self.header, *(f"note: {note}" for note in self.notes)]
 
 
-def summarize_run(parts: Parts, notes: list[str]) -> RunSummary:
-    """The summary of a run that is ready to start."""
-    return RunSummary(parts.recipe, header_line(parts), notes)
+def summarize_run(parts: Parts, notes: list[str], start: Clock) -> RunSummary:
+    """The summary of a run that is ready to start, at this clock."""
+    return RunSummary(parts.recipe, header_line(parts), [*notes, *_budget_notes(parts.plan, start)])
 
 
 def header_line(parts: Parts) -> str:
@@ -52,16 +53,18 @@ def header_line(parts: Parts) -> str:
     return " · ".join(fields)
 
 
-def choice_notes(recipe: Recipe, chosen: EngineChoice, plan: RunPlan, limit: int) -> list[str]:
-    """The engine, time limit and budget where they differ from what the recipe says."""
+def choice_notes(recipe: Recipe, chosen: EngineChoice, limit: int) -> list[str]:
+    """The engine and time limit where they differ from what the recipe says."""
     notes = [] if chosen.engine == "jax" else [f"{chosen.engine} engine: {chosen.engine_reason}"]
-    steps = plan.updates * plan.steps_per_update
-    steps *= plan.n_envs if recipe.budget.clock == "env_steps" else 1
     if recipe.env.max_episode_steps is None and _no_registered_limit(recipe.env):
         notes.append(f"{recipe.env.id} has no time limit: episodes are cut after {limit} steps (env.max_episode_steps)")
-    if steps != recipe.budget.count:
-        notes.append(f"the budget ends at {steps} {recipe.budget.clock}: updates are whole")
     return notes
+
+
+def _budget_notes(plan: RunPlan, start: Clock) -> list[str]:
+    """Where the budget ends, if not at the number in the recipe."""
+    end = plan.after(start, plan.left(start)).at(plan.budget_clock)
+    return [] if end == plan.budget else [f"the budget ends at {end} {plan.budget_clock}: updates are whole"]
 
 
 def _no_registered_limit(env: EnvSettings) -> bool:

@@ -39,7 +39,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.records import CheckpointInfo, ManifestRecord
 from gymlab.runs.redact import argv_secrets, keep_secret, redact_argv
 from gymlab.runs.store import RunStore
-from gymlab.session.build import Parts, build, updates_per_row
+from gymlab.session.build import Parts, build, histogram_rule, updates_per_row
 from gymlab.session.choose_engine import env_description
 from gymlab.session.evaluation_features import core_sharing, evaluation_features
 from gymlab.session.failures import describe_failures, require_no_nan
@@ -130,7 +130,7 @@ def prepare(
         guard.at_exit(parts.program.close)
         position = start.position(parts, parts.program.start(options.seed, ahead=True))
         held = 0 if start.store is None else _checkpoint_bytes(start.store.paths)
-        check_room(start.runs_root, required_space(parts, position.state), held=held)
+        check_room(start.runs_root, required_space(parts, position), held=held)
         new = partial(RunStore.create, start.runs_root, options.run_id, name=recipe.name)
         store = start.store or guard.open_store(new)
         session = Session(parts, store, options, position, guard, watchers)
@@ -165,7 +165,8 @@ class Session:
         self._tracker = make_tracker(options.trackers, store.paths)
         parts.trackers = tuple(self._tracker.describe())
         self.fingerprint = run_fingerprint(parts)
-        self.summary = summarize_run(parts, [*options.notes, *position.notes])
+        parts.histogram_schedule.rule = histogram_rule(parts, position.clock)
+        self.summary = summarize_run(parts, [*options.notes, *position.notes], position.clock)
 
     def run(self, films: FilmsAtEnd | None = None) -> Result:
         """Train until something ends the run."""
@@ -178,7 +179,9 @@ class Session:
             LogFile(paths.log, self._opening()) as log_file,
             self._tracker as tracker,  # closed after the writer, whose last rows it sends
             MetricsWriter(paths.metrics) as writer,
-            evaluation_features(self.parts, position.state, paths, self.options.evaluator_cores) as evaluation,
+            evaluation_features(
+                self.parts, position.state, position.clock, paths, self.options.evaluator_cores
+            ) as evaluation,
             make_video(
                 self.recipe,
                 paths,
@@ -188,8 +191,8 @@ class Session:
                 of_group=self.options.group is not None,
             ) as video,
         ):
-            updates = self.parts.plan.updates
-            record = Record(writer, updates_per_row(self.recipe.metrics, updates), updates)
+            last = self.parts.plan.last_update(position.clock)
+            record = Record(writer, updates_per_row(self.recipe.metrics, last), last)
             features = [
                 *run_features(self.parts, self.store, record, self._latest),
                 *self._watchers,
@@ -309,15 +312,17 @@ def run_fingerprint(parts: Parts) -> dict[str, Json]:
     return fingerprint(device=parts.chosen.device, engine=parts.chosen.engine, **vmapped)
 
 
-def required_space(parts: Parts, state: TrainState) -> Room:
-    """The disk space a run needs from this state on."""
+def required_space(parts: Parts, position: Position) -> Room:
+    """The disk space a run needs from this position on."""
+    state = position.state
     tensors = [*to_tensors(parts.agent.policy(state)).values(), *parts.program.save(state).values()]
     checkpoint = sum(tensor.nbytes for tensor in tensors)
     action = parts.spaces.action
     if parts.chosen.engine != "jax":  # host envs are restored by replaying the actions of an episode
         steps = parts.recipe.n_envs * parts.spaces.max_episode_steps
         checkpoint += steps * math.prod(leaf_shape(action)) * np.dtype(action.dtype).itemsize
-    rows = math.ceil(parts.plan.updates / updates_per_row(parts.recipe.metrics, parts.plan.updates))
+    per_row = updates_per_row(parts.recipe.metrics, parts.plan.last_update(position.clock))
+    rows = math.ceil(parts.plan.left(position.clock) / per_row)
     return Room(checkpoint, parts.recipe.checkpoints.keep, rows)
 
 

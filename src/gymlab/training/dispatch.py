@@ -85,9 +85,9 @@ class Dispatcher:
             waited += time.perf_counter() - began
         return waited
 
-    def next_due(self, updates: int) -> int | None:
+    def next_due(self, now: Clock) -> int | None:
         """The first update after which a feature must see the state."""
-        return min((due for feature in self._features if (due := feature.due(updates)) is not None), default=None)
+        return min((due for feature in self._features if (due := feature.due(now)) is not None), default=None)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """The states of the features that have one, for a checkpoint."""

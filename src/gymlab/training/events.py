@@ -204,9 +204,9 @@ class Feature:
     def __call__(self, event: Event, control: Control) -> None:
         """React to an event."""
 
-    def due(self, updates: int) -> int | None:
-        """The next update after which this feature must see the state; compiled calls end there."""
-        del updates
+    def due(self, now: Clock) -> int | None:
+        """The number of the next update after which this feature must see the state; compiled calls end there."""
+        del now
         return None
 
     def state(self) -> FeatureState:

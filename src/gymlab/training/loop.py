@@ -104,15 +104,16 @@ class Loop:
 
         How updates are cut into calls changes no result.
         """
-        done = self._clock.updates
-        due = self._dispatcher.next_due(done)
-        left = min(self._plan.updates, self._plan.updates if due is None else due) - done
+        left = self._plan.left(self._clock)
+        due = self._dispatcher.next_due(self._clock)
+        if due is not None:
+            left = min(left, due - self._clock.updates)
         affordable = int(self._trainer.call_seconds / self._seconds_per_update) if self._seconds_per_update else 1
         return max(1, min(left, affordable, self._trainer.most))
 
     @property
     def _running(self) -> bool:
-        return self._dispatcher.stop_reason is None and self._clock.updates < self._plan.updates
+        return self._dispatcher.stop_reason is None and self._plan.left(self._clock) > 0
 
     @property
     def _reason(self) -> str:

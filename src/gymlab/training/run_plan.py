@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gymlab.core.clock import Clock
+from gymlab.core.clock import Clock, StepClock
 from gymlab.core.types import Array
 from gymlab.metrics.run_totals import RunTotals
 from gymlab.training.events import UpdateRow
@@ -16,11 +16,12 @@ from gymlab.training.trainer import UpdateMetrics
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The numbers of a run."""
+    """The numbers of a run, as functions of its clock: earlier updates of the run may have had another size."""
 
     steps_per_update: int  # vec_steps
     n_envs: int  # of all env groups
-    updates: int  # in the budget
+    budget: int  # steps
+    budget_clock: StepClock
     stop_return: float  # training return at which compiled calls end early; inf for never
     hp_names: list[str]
     hyperparameters: Callable[[float], Array]  # progress -> scheduled values, in the order of hp_names
@@ -40,6 +41,15 @@ class RunPlan:
             env_steps=clock.env_steps + vec_steps * self.n_envs,
         )
 
+    def left(self, clock: Clock) -> int:
+        """How many updates the budget has left."""
+        size = self.steps_per_update * (self.n_envs if self.budget_clock == "env_steps" else 1)
+        return max(0, -(-(self.budget - clock.at(self.budget_clock)) // size))
+
+    def last_update(self, clock: Clock) -> int:
+        """The number of the update that ends the budget."""
+        return clock.updates + self.left(clock)
+
     def stamp(
         self, clock: Clock, rows: list[UpdateMetrics], hp: Array, seconds: float, totals: RunTotals
     ) -> tuple[UpdateRow, ...]:
@@ -56,7 +66,7 @@ class RunPlan:
                 seconds=clock.seconds + share,
                 gradient_steps=clock.gradient_steps + row.gradient_steps,
             )
-            row["time/progress"] = min(1.0, clock.updates / self.updates)
+            row["time/progress"] = min(1.0, clock.at(self.budget_clock) / self.budget)
             totals.add(row, clock.updates)
             stamped.append(UpdateRow(clock, row, row.histograms))
         return tuple(stamped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gymlab.core.clock import Clock
 from gymlab.recipes.schema import Recipe
 from gymlab.training.events import (
     AlertRaised,
@@ -29,16 +30,17 @@ class PauseAtRung(Feature):
     def __init__(self, pause_at: int | None, *, stop_at_critical: bool) -> None:
         self._pause_at = pause_at
         self._stop_at_critical = stop_at_critical
-        self._last_update: int | None = None
+        self._steps_per_update = 1  # env steps
         self._requested = False
 
     def announce(self, recipe: Recipe) -> None:
         """Compiled calls of many updates must end where it stops."""
-        if self._pause_at is not None:
-            self._last_update = -(-self._pause_at // (recipe.n_envs * recipe.n_steps))
+        self._steps_per_update = recipe.n_envs * recipe.n_steps
 
-    def due(self, updates: int) -> int | None:
-        return self._last_update if self._last_update is not None and updates < self._last_update else None
+    def due(self, now: Clock) -> int | None:
+        if self._pause_at is None or now.env_steps >= self._pause_at:
+            return None
+        return now.updates - (now.env_steps - self._pause_at) // self._steps_per_update
 
     def __call__(self, event: Event, control: Control) -> None:
         if isinstance(event, AlertRaised):
