@@ -91,7 +91,7 @@ def test_a_model_goes_on_with_another_number_of_envs(saved):
     before = model.get_parameters()["policy"]
     state, clock = model._begin(model._setup(objects=False), reset=False)
     assert state.groups[0].obs.shape == (3, 4)
-    assert (clock.updates, clock.env_steps) == (1, 96)  # 64 steps, rounded up to a rollout of 3 x 32
+    assert (clock.updates, clock.env_steps) == (2, 64)  # the clock goes on, in updates of 3 x 32 steps
     for name, tensor in to_tensors(model.agent.policy(state)).items():
         np.testing.assert_array_equal(tensor, before[name])
 

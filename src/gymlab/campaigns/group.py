@@ -63,7 +63,7 @@ class GroupOptions:
     notes: tuple[str, ...] = ()  # of the recipe, shown first
     overrides: tuple[str, ...] = ()  # this and the following: for members that are resumed
     budget: str | None = None
-    full_budget: bool = False
+    full_budget: bool | None = None  # None: as it was begun
     reschedule: bool = False
 
 
@@ -124,7 +124,7 @@ def new_specs(
                 seed=member.seed,
                 recipe=dump_recipe(recipes[member.overrides]),
                 registered=registered,
-                full_budget=group.full_budget or options.full_budget,
+                full_budget=group.full_budget if options.full_budget is None else options.full_budget,
                 group=group.name,
                 tags=group.tags,
                 note=group.note,

@@ -24,7 +24,7 @@ class RunSpec:
     resume: bool = False
     overrides: tuple[str, ...] = ()  # of a resumed run, as the next four
     budget: str | None = None
-    full_budget: bool = False
+    full_budget: bool | None = False  # None: of a resumed run, as it was begun
     reschedule: bool = False
     group: str | None = None
     tags: tuple[str, ...] = ()

@@ -53,6 +53,10 @@ FullKeySets = Annotated[
     list[str] | None, typer.Option("--set", help="key=value with the full key, e.g. ppo.gamma=0.99.")
 ]
 FullBudget = Annotated[bool, typer.Option("--full-budget", help="Do not stop when solved.")]
+KeepFullBudget = Annotated[
+    bool | None,
+    typer.Option("--full-budget/--no-full-budget", help="Do not stop when solved; default: as the run was begun."),
+]
 Wandb = Annotated[
     str | None, typer.Option("--wandb", metavar="[=PROJECT]", help="Copy to Weights & Biases, e.g. --wandb=my-project.")
 ]
@@ -107,7 +111,7 @@ class ResumeOptions:
     overrides: tuple[str, ...]
     sets: tuple[str, ...]
     budget: str | None
-    full_budget: bool
+    full_budget: bool | None  # None: as the run was begun
     run_id: str | None  # of the fork, if an earlier checkpoint is resumed
     no_optimizer: bool
     reschedule: bool

@@ -325,6 +325,7 @@ def queue_resume(run: str | None, changes: ResumeOptions, key: str | None, launc
         ("--set", list(changes.sets)),
         ("--budget", changes.budget),
         ("--full-budget", changes.full_budget),
+        ("--no-full-budget", changes.full_budget is False),
         ("--no-optimizer", changes.no_optimizer),
         ("--reschedule", changes.reschedule),
     )

@@ -15,6 +15,7 @@ from gymlab.cli.options import (
     FullKeySets,
     JsonAtEnd,
     Jsonl,
+    KeepFullBudget,
     LaunchOptions,
     NewRunOptions,
     Queued,
@@ -98,7 +99,13 @@ def train(
         first = () if recipe is None else (recipe,)  # with --resume the first positional is an override too
         changed = (*first, *(overrides or ()))
         changes = ResumeOptions(
-            changed, tuple(sets or ()), budget, full_budget, run_id, no_optimizer=no_optimizer, reschedule=reschedule
+            changed,
+            tuple(sets or ()),
+            budget,
+            full_budget or None,
+            run_id,
+            no_optimizer=no_optimizer,
+            reschedule=reschedule,
         )
         _resume(resume, changes, launch)
         return
@@ -126,7 +133,7 @@ def resume(
     ] = None,
     overrides: Overrides = None,
     budget: Annotated[str | None, typer.Option(help="A new budget.")] = None,
-    full_budget: FullBudget = False,
+    full_budget: KeepFullBudget = None,
     sets: FullKeySets = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the new run, when it forks.")] = None,
     no_optimizer: Annotated[bool, typer.Option("--no-optimizer", help="Forget the optimiser's moments.")] = False,

@@ -89,7 +89,7 @@ def resume_group(group: Group, changed: ResumeOptions, launch: LaunchOptions) ->
     open_members = unfinished(root, group)
     new = [member for member, has_begun in open_members if not has_begun]
     begun = [member for member, has_begun in open_members if has_begun]
-    if options.overrides or options.budget or options.full_budget:
+    if options.overrides or options.budget or options.full_budget is not None:
         begun = [member for member in group.members if member not in new]
     elif not open_members:
         typer.echo(f"{group.name} has finished: extend it with `gymlab resume {group.name} --budget N`")

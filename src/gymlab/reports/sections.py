@@ -169,7 +169,9 @@ def settings(facts: Facts, defaults: JsonObject) -> Section:
         changed_keys = "; ".join(f"{printable(key)}: {printable(old)} → {printable(new)}" for key, old, new in changes)
         lines.append(
             f"Resumed at {printable(record.get('resumed_at'))} env_steps"
-            + (f", with {changed_keys}." if changed_keys else ".")
+            + (f", with {changed_keys}" if changed_keys else "")
+            + "".join(f"; not exact: {printable(reason)}" for reason in _list(record.get("reasons")))
+            + "."
         )
     data = {"changed": {key: {"value": v, "default": d} for key, (v, d) in changed.items()}, "sessions": sessions}
     return Section("settings", "Settings", lines, {**data, "all": dict(facts.settings)})

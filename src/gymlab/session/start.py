@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from gymlab.core.clock import Clock
-from gymlab.core.errors import RunError
+from gymlab.core.errors import RunError, UserError
 from gymlab.core.types import Json
 from gymlab.recipes.overrides import diff_recipes
 from gymlab.recipes.resolve import amend, read_run_recipe
@@ -25,6 +25,15 @@ from gymlab.runs.status import read_status
 from gymlab.runs.store import RunStore
 from gymlab.session.build import Parts, build
 from gymlab.session.result import Result
+from gymlab.session.resume_changes import (
+    Changes,
+    affects_learning,
+    new_limits,
+    policy_differences,
+    refuse_fixed,
+    refuse_other_engine,
+    refusing_by_setting,
+)
 from gymlab.session.run_guard import RunGuard
 from gymlab.session.session import Announce, Make, Options, Position, Session, Start, prepare, run_fingerprint
 from gymlab.trackers.assemble import Trackers
@@ -32,11 +41,8 @@ from gymlab.training.events import Feature
 from gymlab.training.named_tensors import Tensors, from_tensors
 from gymlab.training.state import TrainState
 
-# Blocks of a recipe that do not affect what is learnt.
-_NOT_LEARNING = ("budget", "stop", "eval", "checkpoints", "video", "metrics", "alerts")
 # Entries of a checkpoint's info; `stateful` names the features with a state, to notice a missing one.
 _REQUIRED_INFO = ("recipe", "seed", "clock", "features", "stateful", "horizon", "fingerprint", "metrics")
-Changes = Sequence[tuple[str, Json, Json]]  # of the recipe: key, before, after
 
 
 @dataclass
@@ -51,8 +57,20 @@ class NewRun(Start):
             return Position(initial, notes=tuple(parts.notes))
         source, which = self.init_from
         loaded = load_checkpoint(source, which)
-        state = with_policy(parts, initial, loaded.policy)
-        return Position(state, notes=(*parts.notes, f"policy taken from {source.run_id}/{loaded.path.name}"))
+        before = read_run_recipe(source.recipe)
+        try:
+            state = with_policy(parts, initial, loaded.policy)
+        except RunError as error:
+            differing = policy_differences(before, parts.recipe, shape=True)
+            if not differing:
+                raise
+            raise UserError(f"--init-from {source.run_id}: {'; '.join(differing)} has other weights") from error
+        notes = [f"policy taken from {source.run_id}/{loaded.path.name}"]
+        notes += [
+            f"{change}: the policy acts differently from now on"
+            for change in policy_differences(before, parts.recipe, shape=False)
+        ]
+        return Position(state, notes=(*parts.notes, *notes))
 
     def write(self, session: Session) -> None:
         session.write_manifest()
@@ -76,7 +94,10 @@ class _FromCheckpoint(Start):
 
     def position(self, parts: Parts, initial: TrainState) -> Position:
         loaded = self._loaded
-        state, reasons = parts.program.load(initial, loaded.state)
+        run_id = self._paths.run_id
+        refuse_other_engine(loaded.info["fingerprint"], parts.chosen.engine, self._changes, run_id)
+        with refusing_by_setting(self._changes, run_id):
+            state, reasons = parts.program.load(initial, loaded.state)
         if not self._how.optimizer:
             algorithm = parts.agent.algorithm
             weights = algorithm.weights(state.algorithm)
@@ -125,11 +146,12 @@ class ResumedRun(_FromCheckpoint):
         cut_after(self._paths, self._loaded.step)
         record: dict[str, Json] = {
             "resumed_at": clock.env_steps,
-            "exact": not self._reasons and not any(_affects_learning(path) for path, _, _ in self._changes),
+            "exact": not self._reasons and not any(affects_learning(path) for path, _, _ in self._changes),
             "reasons": self._reasons,
             "changes": [list(change) for change in self._changes],
         }
         manifest = read_manifest(self._paths)
+        manifest["full_budget"] = session.options.full_budget
         session.store.write_manifest(manifest | {"sessions": [*manifest.get("sessions", []), record]})
         if self._changes:
             session.store.write_recipe(dump_redacted_recipe(session.recipe))
@@ -157,7 +179,7 @@ class Continuation:
     overrides: tuple[str, ...] = ()
     budget: str | None = None
     optimizer: bool = True
-    full_budget: bool = False
+    full_budget: bool | None = None  # None: as the run was begun, until it gets a new limit
     reschedule: bool = False
     run_id: str | None = None  # of the fork, where there is one
     command: tuple[str, ...] = ()
@@ -175,13 +197,20 @@ def continue_run(paths: RunPaths, how: Continuation) -> tuple[Recipe, Options, S
     before = read_run_recipe(paths.recipe)
     recipe = amend(before, how.overrides, budget=how.budget)
     changes = tuple(redact_changes(diff_recipes(before, recipe)))
+    refuse_fixed(changes, before.algorithm.name, paths.run_id)
     if not changes and not how.full_budget:
         _refuse_finished(paths, how.which)
+    full_budget = manifest.get("full_budget", False) if how.full_budget is None else how.full_budget
+    notes: list[str] = []
+    if full_budget and how.full_budget is None and (limits := new_limits(changes)):
+        full_budget = False
+        notes.append(f"{', '.join(limits)} is set: the run may end before its budget (--full-budget no longer holds)")
     fork = how.which not in ("last", read_index(paths).get("last"))
     options = Options(
         seed=manifest["seed"],
         run_id=how.run_id if fork else None,
-        full_budget=how.full_budget or manifest.get("full_budget", False),
+        full_budget=full_budget,
+        notes=tuple(notes),
         tags=tuple(manifest.get("tags", ())),
         group=manifest.get("group"),
         note=manifest.get("note"),
@@ -262,12 +291,7 @@ def _schedule_notes(recipe: Recipe, horizon: Steps) -> list[str]:
 
 
 def _resume_notes(clock: Clock, changes: Changes, reasons: list[str]) -> list[str]:
-    how = "not exact" if reasons or any(_affects_learning(path) for path, _, _ in changes) else "exact"
+    how = "not exact" if reasons or any(affects_learning(path) for path, _, _ in changes) else "exact"
     lines = [f"resumed ({how}) at {clock.env_steps} env_steps, update {clock.updates}"]
     lines += [f"changed {path}: {old} -> {new}" for path, old, new in changes]
     return lines + [f"not exact: {reason}" for reason in reasons]
-
-
-def _affects_learning(path: str) -> bool:
-    """Whether a setting changes what is learnt; a longer budget or another cadence does not."""
-    return path.split(".", maxsplit=1)[0] not in _NOT_LEARNING

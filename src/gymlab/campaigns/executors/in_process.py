@@ -60,7 +60,7 @@ def train_spec(spec: RunSpec, reporter: Reporter, make: Make, cores: tuple[int, 
     options = Options(
         spec.seed,
         spec.run_id,
-        spec.full_budget,
+        bool(spec.full_budget),
         spec.tags,
         spec.group,
         spec.note,
