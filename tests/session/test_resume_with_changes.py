@@ -1,6 +1,7 @@
 """A resume may change the size of an update, the budget and every cadence: all are counted on the run's clocks."""
 
 import math
+import random
 
 import pytest
 
@@ -102,3 +103,50 @@ def test_a_budget_progress_schedules_and_evaluations_are_counted_in_steps_whatev
 def test_a_budget_below_what_is_done_makes_no_update(tmp_path):
     run = Lineage(tmp_path, "CartPole-v1:a2c", [], "96")
     assert run.resume("n_steps=8", budget="50").clock.env_steps == 96
+
+
+# What a resume may change, and values to draw from: a setting that is added to the lab joins here.
+CHANGES = {
+    "n_steps": (8, 16, 32),
+    "learning_rate": (
+        "lin_0.01", "0.003", "{start: 0.01, end: 0.001, from: 20%, to: 60%}", "{start: 0.01, end: 1e-4, shape: exp}",
+        "[[0%, 0.01], [50%, 0.002], [100%, 0.001]]",
+    ),
+    "eval.every": ("25%", "10%", "100", "40 vec_steps"),
+    "checkpoints.every": ("5%", "64", "30 vec_steps"),
+    "eval.episodes": (1, 2),
+    "metrics.rows_every": ("auto", 1, 3),
+    "metrics.distributions_every": (1, 4),
+    "stop.train_return": (12, 1000),
+    "stop.plateau": (2, 100),
+    "stop.seconds": (1000,),
+}  # fmt: skip
+CHANGES_OF = {"ppo": {"batch_size": (8, 16), "epochs": (1, 2)}}
+
+
+def drawn_changes(rng, algorithm):
+    table = CHANGES | CHANGES_OF.get(algorithm, {})
+    return [f"{key}={rng.choice(table[key])}" for key in rng.sample(sorted(table), rng.randint(1, 4))]
+
+
+def follow_chain(folder, engine, algorithm, mode, rng):
+    fixed = [f"engine={engine}", f"eval.mode={mode}", *(["batch_size=16"] if algorithm == "ppo" else [])]
+    run = Lineage(folder, f"CartPole-v1:{algorithm}", fixed, f"{rng.randint(150, 400)}")
+    for _ in range(rng.randint(2, 3)):
+        clock = rng.choice(["env_steps", "vec_steps"])
+        done = run.heard.rows[-1].clock if run.heard.rows else run.heard.began
+        count = max(1, int(done.at(clock) * rng.choice([0.5, 1.0, 1.3, 2.0])))
+        run.resume(*drawn_changes(rng, algorithm), budget=f"{count} {clock}", reschedule=rng.random() < 0.5)
+
+
+def test_a_chain_of_resumes_with_drawn_changes_counts_right(tmp_path):
+    follow_chain(tmp_path, "jax", "a2c", "sync", random.Random(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "reinforce"])
+@pytest.mark.parametrize("engine", ["jax", "gymnasium"])
+def test_any_chain_of_resumes_with_changes_counts_right(tmp_path, engine, algorithm, mode, seed):
+    follow_chain(tmp_path, engine, algorithm, mode, random.Random(f"{engine} {algorithm} {mode} {seed}"))
