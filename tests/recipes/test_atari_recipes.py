@@ -43,7 +43,8 @@ def test_pictures_are_played_natively_and_the_manifest_has_every_value() -> None
     recipe = resolve("ALE/Breakout-v5:rgb").recipe
     engine, reason = make_engine(recipe, 0, None)
     engine.close()
-    assert (engine.name, reason) == ("ale", "it plays Atari pictures natively")
+    assert engine.name == "ale"
+    assert reason.startswith("it plays Atari pictures natively; evaluation's Python path draws sticky actions from")
     told = env_description(recipe.env, wrapper_stacks(recipe.env), 27_000)
     stack = next(layer for layer in told["stack"] if layer.startswith("AtariPictures"))
     for fact in (
