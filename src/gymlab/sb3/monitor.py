@@ -9,10 +9,10 @@ from typing import IO, Any
 
 import gymnasium
 
-Env = gymnasium.Env[Any, Any]
+from gymlab.envs.gymnasium_types import Env, EnvValue, EnvWrapper, Info, ResetResult, StepResult
 
 
-class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Monitor(EnvWrapper):
     """Adds `info["episode"] = {"r": return, "l": length, "t": seconds}`, and a line to a CSV file if one is named.
 
     Arguments of `reset` named in `reset_keywords`, and infos named in `info_keywords`, are columns of the file.
@@ -56,7 +56,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         return file
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **options: Any) -> ResetResult:
         """Start an episode. The env gets only the arguments that were given, as its reset may know no others."""
         if not self.allow_early_resets and not self.needs_reset:
             raise RuntimeError(
@@ -71,7 +71,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.needs_reset = False
         return self.env.reset(**options)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         """Step; at the end of an episode add its return, length and time to the info."""
         if self.needs_reset:
             raise RuntimeError("Tried to step environment that needs reset")
@@ -83,7 +83,7 @@ class Monitor(gymnasium.Wrapper[Any, Any, Any, Any]):
             info["episode"] = self._end(info)
         return obs, reward, terminated, truncated, info
 
-    def _end(self, info: dict[str, Any]) -> dict[str, Any]:
+    def _end(self, info: Info) -> dict[str, Any]:
         episode: dict[str, Any] = {
             "r": round(sum(self._rewards), 6),
             "l": len(self._rewards),

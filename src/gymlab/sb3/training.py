@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import jax
 import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.types import Array, Spaces, VecStep
+from gymlab.envs.gymnasium_types import EnvValue, EnvWrapper, Info, ResetResult, StepResult
 from gymlab.networks.distributions import to_env_action
 from gymlab.recipes.project_settings import cache_folder
 from gymlab.recipes.schema import Recipe
@@ -35,16 +35,16 @@ class Aborted(Exception):
     """A callback returned False."""
 
 
-class Tap(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Tap(EnvWrapper):
     """Keeps the info of the last step, which engines do not pass on."""
 
-    info: dict[str, Any]
+    info: Info
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **options: Any) -> ResetResult:
         """Start an episode; the env gets only the arguments that were given, as its reset may know no others."""
         return self.env.reset(**options)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: EnvValue) -> StepResult:
         """Step the env and keep the info."""
         result = self.env.step(action)
         self.info = result[4]

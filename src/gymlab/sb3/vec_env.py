@@ -13,10 +13,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gymlab.core.errors import UserError
+from gymlab.core.types import Space
+from gymlab.envs.gymnasium_types import Env
 from gymlab.envs.make import make_env
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvSettings
-from gymlab.sb3.monitor import Env, Monitor, has_wrapper
+from gymlab.sb3.monitor import Monitor, has_wrapper
 
 Obs = Any
 Infos = list[dict[str, Any]]
@@ -276,7 +278,7 @@ def _registered(env_id: str, kwargs: Kwargs) -> Env:
         return make_env(settings)
 
 
-def _stack(space: Any, values: list[Any]) -> Obs:
+def _stack(space: Space, values: list[Any]) -> Obs:
     if isinstance(space, spaces.Dict):
         return {name: _stack(part, [value[name] for value in values]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):

@@ -15,6 +15,7 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import RunError
+from gymlab.core.types import Json
 from gymlab.metrics.catalogue import metric
 from gymlab.runs import files
 from gymlab.trackers.sink import RunInfo
@@ -109,7 +110,7 @@ class TensorBoardSink:
             self._described.add(name)
             value.metadata.summary_description = metric(name).help
 
-    def _write(self, seconds: float, **fields: Any) -> None:
+    def _write(self, seconds: float, **fields: Json) -> None:
         data = self._events.Event(wall_time=self._zero + seconds, **fields).SerializeToString()
         length = _LENGTH.pack(len(data))
         self._open_file.write(length + _checksum(length) + data + _checksum(data))

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from gymlab.core.types import Json
+
 ORPHANED_SECONDS = 5.0
 PATIENCE_SECONDS = 2 * ORPHANED_SECONDS  # for the process of a killed session, which may still be closing
 VIDEOS = (".mp4", ".webm", ".gif", ".ogg")
@@ -132,7 +134,7 @@ def serve(commands: IO[str], answers: IO[str]) -> int:
     """Carry out commands until `finish`; returns the exit code."""
     program = Program()
 
-    def answer(**fields: Any) -> None:
+    def answer(**fields: Json) -> None:
         answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
