@@ -53,10 +53,12 @@ class Optimizer:
         self, state: OptimizerState, params: Params, grads: Params, max_grad_norm: Array
     ) -> tuple[Params, OptimizerState, Array]:
         """New parameters, new state and the gradients' norm before clipping."""
+        assert grads.keys() == params.keys(), "gradients of another network"
         norm = jnp.sqrt(sum(jnp.sum(g**2) for g in grads.values()))
         scale = clip_scale(norm, max_grad_norm)
         grads = jax.tree.map(lambda g: g * scale, grads)
         directions, moments = self._transformation.update(grads, state.moments, params)
+        assert all(directions[name].shape == p.shape for name, p in params.items()), "directions of another shape"
         params = jax.tree.map(lambda p, d: p - state.learning_rate * d, params, directions)
         return params, OptimizerState(moments, state.learning_rate), norm
 

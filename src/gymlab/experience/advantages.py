@@ -32,6 +32,8 @@ def gae(
     lam: Array | float,
 ) -> Array:
     """Generalised advantage estimates; `next_values` are V(s') of the true successors."""
+    assert rewards.shape[:2] == values.shape[:2] == next_values.shape[:2], "values of another rollout"
+    assert terminated.shape[:2] == truncated.shape[:2] == rewards.shape[:2], "endings of another rollout"
     delta = rewards + gamma * next_values * ~terminated - values
     return _sum_back(delta, gamma * lam * ~(terminated | truncated))
 

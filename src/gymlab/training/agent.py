@@ -15,6 +15,7 @@ from gymlab.core.types import Array, Decision, Rollout, Tree
 from gymlab.experience.replay_buffer import ReplayBuffer, append_rollout, drop_newest, empty_buffer, sample_sequences
 from gymlab.networks.normalizer import Normalizer, NormalizerState
 from gymlab.training import episodes
+from gymlab.training.invariants import rollout_fault
 from gymlab.training.state import Act, GroupState, Policy, SkippedUpdates, TaskStatistics, TrainState
 from gymlab.training.update_histograms import HistogramLayout
 from gymlab.training.update_stats import (
@@ -158,6 +159,8 @@ class Agent:
         self, state: TrainState, rollouts: tuple[Rollout, ...], hp: Hyper, measure: Array | None = None
     ) -> UpdateResult:
         """One update of the algorithm, then of the normaliser. `measure`: whether to take histograms; None: never."""
+        for rollout in rollouts:
+            assert not (broken := rollout_fault(rollout)), broken
         key = stream_key(state.key, "update", jnp.asarray(hp["update"], jnp.uint32))
         inputs = [[getattr(rollout, name) for name in CHECKED] for rollout in rollouts]
         replayed = self.algorithm.learns_from == "replay"

@@ -17,6 +17,7 @@ from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.transform import Transform, transformed
 from gymlab.networks.distributions import to_env_action
 from gymlab.training import episodes
+from gymlab.training.invariants import ending_fault
 from gymlab.training.state import Act, GroupState, apply_transforms, step_keys, transform_action
 
 OnStep = Callable[[np.ndarray, VecStep], None]  # called after every vec step with the policy's actions and the step
@@ -118,6 +119,7 @@ class HostCollector:
             fresh = vec.fresh.copy()
             carry = decision.carry
         assert self._buffers is not None
+        assert not (fault := ending_fault(self._buffers)), fault
         rollout = self._buffers._replace(last_obs=obs, carry=first_carry)
         return group._replace(transforms=states, obs=obs, fresh=fresh, carry=carry), rollout
 

@@ -59,8 +59,11 @@ class RunPlan:
         """
         stamped = []
         share = (seconds - clock.seconds) / len(rows)
+        assert len(rows) <= len(hp), "more updates than were asked for"
         for row, values in zip(rows, hp, strict=False):
             row |= {f"hp/{name}": float(value) for name, value in zip(self.hp_names, values[:-1], strict=True)}
+            assert 0 <= row["roll/episodes"] <= self.steps_per_update * self.n_envs, "more episodes than steps"
+            assert row.gradient_steps >= 0, "gradient steps are counted from 0"
             clock = self.after(clock, 1)._replace(
                 episodes=clock.episodes + int(row["roll/episodes"]),
                 seconds=clock.seconds + share,
