@@ -83,7 +83,7 @@ CASES = {
         judged(roll__reward_nonzero=0.001, roll__train_reward_std=0.03), {}),
     "reward-scale": (judged(opt__target_std=1200.0, opt__target_mean=0.0),
         judged(opt__target_std=900.0, opt__target_mean=0.0), {}),
-    "saturated-units": (judged(opt__saturated_units=0.85), judged(opt__saturated_units=0.75), {}),
+    "saturated-units": (judged(opt__saturated_units=0.97), judged(opt__saturated_units=0.75), {}),
     "speed-drop": (then({"time/sps": 1000.0}, {"time/sps": 300.0}),
         then({"time/sps": 1000.0}, {"time/sps": 450.0}), {}),
     "stale-transitions": (judged(roll__stale_fraction=0.85, roll__used_transitions=100.0),

@@ -28,8 +28,9 @@ def test_names_that_windows_refuses_or_changes_are_no_run_ids(name):
     assert not valid_run_id(name)
 
 
-@pytest.mark.parametrize("run_id", ["a", "console", "com10", "A.b_c-d", "x" * 64, new_run_id("ALE/Pong-v5:ppo")])
+@pytest.mark.parametrize("run_id", ["a", "console", "com10", "A.b_c-d", "x" * 64, "a new one"])
 def test_a_run_id_is_one_folder_name_on_every_system(run_id):
+    run_id = new_run_id("ALE/Pong-v5:ppo") if run_id == "a new one" else run_id
     assert valid_run_id(run_id)
     assert unportable_names([run_id]) == []
     for path in (ntpath, posixpath):

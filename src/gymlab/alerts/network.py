@@ -12,7 +12,8 @@ SPIKE = 100.0  # times the usual
 FORGET = 0.05  # how much one update counts in what is usual
 DEAD = 0.5
 ALWAYS = 20.0  # times max_grad_norm
-SATURATED = 0.8
+SATURATED = 0.8  # of a first layer, whose inputs are too large
+SATURATED_DEEP = 0.95  # of a later one: a value net that knows the returns' ends is at 0.8
 
 
 def _spikes(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None:
@@ -147,8 +148,9 @@ def _saturated(row: JudgedRow, memory: Memory, run: RunContext) -> Judged | None
     if found is None or run.reached(row.metrics.get("roll/return_mean", math.nan)):
         return None
     name, layer, share = found
+    limit = SATURATED if layer.endswith(".0") else SATURATED_DEEP
     text = f"{share:.0%} of the activations of {layer} lie beyond ±0.97, where hardly any gradient passes"
-    return Judged(Evidence(name, text, {"share": share}) if share > SATURATED else None)
+    return Judged(Evidence(name, text, {"share": share}) if share > limit else None)
 
 
 def _desaturate(run: RunContext, evidence: Evidence) -> Advice:
@@ -161,8 +163,9 @@ SATURATED_UNITS = AlertRule(
     "saturated-units",
     "warning",
     "units of the network are saturated",
-    f"In some layer more than {SATURATED:.0%} of the activations of tanh units lie beyond ±0.97 before the goal is "
-    "reached: the layer tells inputs apart by their sign only and hardly learns.",
+    f"More than {SATURATED:.0%} of the activations of tanh units in a first layer, or {SATURATED_DEEP:.0%} in a later "
+    "one, lie beyond ±0.97 before the goal is reached: the layer tells inputs apart by their sign only and hardly "
+    "learns.",
     ("opt/saturated_units*",),
     _saturated,
     _desaturate,
