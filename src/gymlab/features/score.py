@@ -8,7 +8,7 @@ import numpy as np
 
 from gymlab.core.clock import Clock
 from gymlab.reports.scoring import Evaluations, auc, steps_to_threshold
-from gymlab.training.events import Control, Evaluated, Event, Feature, FeatureState, Measured, Recorded
+from gymlab.training.events import Control, Evaluated, Event, Feature, FeatureState, Measured, Updated
 
 
 class ScoreMetrics(Feature):
@@ -33,7 +33,7 @@ class ScoreMetrics(Feature):
         self._points = {int(at): value for at, value in state["points"]}
 
     def __call__(self, event: Event, control: Control) -> None:
-        if isinstance(event, Recorded) and math.isnan(self._first):
+        if isinstance(event, Updated) and math.isnan(self._first):  # of every update, however few rows are stored
             returns = [row.metrics.get("roll/return_mean", math.nan) for row in event.rows]
             self._first = next((value for value in returns if math.isfinite(value)), math.nan)
         elif isinstance(event, Evaluated) and event.clock.updates > 0:
@@ -53,5 +53,11 @@ class ScoreMetrics(Feature):
         evaluations = Evaluations(at, returns, self._first)
         area = auc(evaluations, horizon)
         reached = steps_to_threshold(evaluations, self._threshold)
-        found = {} if area is None else {"score/auc": area}
-        return found if reached is None else found | {"score/steps_to_threshold": float(reached)}
+        found = {} if math.isnan(self._first) else {"score/first_return": self._first}
+        if area is not None:
+            found["score/auc"] = area
+        if reached is not None:
+            found["score/steps_to_threshold"] = float(reached)
+            # n_envs never changes within a run, so both clocks keep their ratio
+            found["score/vec_steps_to_threshold"] = float(reached * clock.vec_steps // clock.env_steps)
+        return found

@@ -40,6 +40,10 @@ METRICS = (
     Metric("score/steps_to_threshold", "env_steps at the first evaluation whose mean return reached solved_at; none "
            "where no evaluation did.", "steps", "count", 2, POSITIVE, "down",
            settings=("solved_at", "eval.every", "learning_rate", "n_envs"), fold="last"),
+    Metric("score/vec_steps_to_threshold", "The same in vec_steps, comparable across n_envs.", "steps", "count", 41,
+           POSITIVE, "down", settings=("solved_at", "eval.every", "learning_rate", "n_steps"), fold="last"),
+    Metric("score/first_return", "Mean return of the first episodes that ended in training: where the curve under "
+           "which score/auc is the area begins.", "return", ".2f", 61, "return", settings=("env.id",), fold="last"),
     Metric("score/auc", "Mean evaluated return over the whole budget: the area under the curve of evaluations, divided "
            "by the budget. The one number to rank runs of an env by.", "return", ".2f", 1, "return", "up",
            settings=("eval.every", "budget", "learning_rate"), fold="last"),

@@ -153,4 +153,7 @@ def _evaluations(reader: CurveReader, known: Sequence[str], solved_by: str) -> E
         return _NO_EVALUATIONS
     counted = counted_returns(greedy, sampled, solved_by)
     finite = np.isfinite(counted)
-    return Evaluations(at[finite], counted[finite], reader.first("roll/return_mean"))
+    first = reader.first("score/first_return")
+    if np.isnan(first):  # no evaluation has stored it yet
+        first = reader.first("roll/return_mean")
+    return Evaluations(at[finite], counted[finite], first)
