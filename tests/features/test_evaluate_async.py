@@ -156,6 +156,9 @@ def test_stopped_aside_a_run_ends_with_the_confirmed_checkpoint(folder, cli):
     assert told["checkpoint"] == best
     assert int(best) < told["env_steps"]  # it took effect at the boundary after its own
     assert told["solved"] is False  # 20 is not what CartPole calls solved
+    with MetricsReader(run.metrics) as reader:
+        taken = reader.read(["time/evaluate"])["time/evaluate"]
+    assert (taken[np.isfinite(taken)] > 0).all()  # the confirmation's row keeps the time of both
     parts, policy, _ = load_run(run, "best")
     try:
         seen = evaluations(run.root)

@@ -9,6 +9,7 @@ import pytest
 
 from gymlab.core.clock import Clock
 from gymlab.core.errors import UserError
+from gymlab.core.format import format_duration
 from gymlab.features.report import WriteReport
 from gymlab.metrics.bounds import Context
 from gymlab.recipes.keys import default_settings, read_settings
@@ -18,6 +19,7 @@ from gymlab.reports.report import build_report, context_of, known_bounds, write_
 from gymlab.reports.run_facts import read_facts
 from gymlab.reports.scoring import Evaluations, auc, counted_returns, score, steps_to_threshold
 from gymlab.runs import files
+from gymlab.runs.metrics_writer import MetricsWriter
 from gymlab.runs.store import RunStore
 from gymlab.training.events import Ended
 from tests.synthetic import facts_of, make_run
@@ -174,6 +176,26 @@ def test_the_report_says_which_way_of_acting_counts(tmp_path, solved_by, told):
     report = report_of(one)
     assert f"| solved | yes ({told}) |" in report.markdown
     assert report.data["result"]["solved_by"] == solved_by
+
+
+def test_the_report_says_by_how_much_a_budget_was_exceeded(tmp_path):
+    over = report_of(make_run(tmp_path / "runs", "over", budget=10000))
+    assert "| budget | 10000 env_steps, exceeded by 240 env_steps |" in over.markdown
+    assert over.data["result"]["over_budget"] == 240
+    met = report_of(make_run(tmp_path / "runs", "met"))
+    assert "exceeded" not in met.markdown
+    assert met.data["result"]["over_budget"] == 0
+
+
+def test_shares_of_time_are_of_the_runs_own_seconds_not_of_those_of_threads(tmp_path):
+    run = make_run(tmp_path / "runs", "one")
+    before = report_of(run).data["time"]["seconds"]
+    with MetricsWriter(run.metrics) as writer:
+        writer.amend(40, {"time/compile": 99.0})  # in eight threads at once, of a run of 10 s
+    report = report_of(run)
+    assert report.data["time"]["seconds"] == before
+    assert report.data["time"]["compile_thread_seconds"] == 99.0
+    assert f"Compiling took {format_duration(99.0)} in all threads" in report.markdown
 
 
 def test_the_report_as_data_is_strict_json(one):

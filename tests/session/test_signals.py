@@ -86,6 +86,7 @@ def test_a_second_signal_ends_the_process_at_once(folder):
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=100)  # less than the env hangs for
     assert process.returncode == 130, output
+    assert "the second signal ends it at once; continue: gymlab resume one" in output
     paths = RunPaths(folder / "runs/one")
     assert read_status(paths)["status"] == "stopped"
     assert load_checkpoint(paths, "last").notes == []

@@ -186,7 +186,7 @@ class EvaluateAsync(Feature):
     def _requested(self, event: EvaluationRequested, control: Control) -> None:
         if self._confirmed is not None and event.clock.updates == self._confirmed[0].updates:
             clock, evaluation = self._confirmed
-            self._emit(clock, "confirm", evaluation, 0.0, control)
+            self._emit(clock, "confirm", evaluation, None, control)  # its time is part of the first one's
         elif self._pending is None:  # on request: the result comes at the next boundary
             self._request(event.clock, control)
 
@@ -199,7 +199,7 @@ class EvaluateAsync(Feature):
             self._ending = True  # evaluate the last checkpoint, which is about to be written
 
     def _emit(
-        self, clock: Clock, kind: EvaluationKind, evaluation: Evaluation, seconds: float, control: Control
+        self, clock: Clock, kind: EvaluationKind, evaluation: Evaluation, seconds: float | None, control: Control
     ) -> None:
         control.emit(Evaluated(clock, kind, evaluation))
         control.emit(Measured(clock, evaluation_metrics(evaluation, seconds)))

@@ -17,9 +17,11 @@ def episode_seed(seed: int, kind: EvaluationKind, clock: Clock) -> int:
     return int(generator(seed, "confirming evaluation", clock.updates).integers(2**31))
 
 
-def evaluation_metrics(evaluation: Evaluation, seconds: float) -> dict[str, float]:
-    """An evaluation as metrics."""
-    values = {"time/evaluate": seconds, "eval/compiled": float(evaluation.source == "compiled")}
+def evaluation_metrics(evaluation: Evaluation, seconds: float | None) -> dict[str, float]:
+    """An evaluation as metrics; `seconds` is None where its time is already told."""
+    values = {"eval/compiled": float(evaluation.source == "compiled")}
+    if seconds is not None:
+        values["time/evaluate"] = seconds
     for mode, score in (("greedy", evaluation.greedy), ("sampled", evaluation.sampled)):
         values |= {
             f"eval/{mode}_mean": score.mean,

@@ -41,7 +41,7 @@ class WriteReport(Feature):
             # The status and the last rows are written by other features on `Ended`: the report comes after them.
             control.emit(ReportRequested(event.clock))
         elif isinstance(event, ReportRequested):
-            self._write()
+            self.write()
 
     def _write_bounds(self, names: Iterable[str]) -> None:
         """Write the bounds of newly measured metrics, so that pages can draw them while the run trains."""
@@ -53,7 +53,8 @@ class WriteReport(Feature):
         with suppress(GymlabError, OSError):
             write_bounds(self._store.paths, {name: bounds(name, self._context) for name in sorted(self._measured)})
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Also called for a run that failed, where no `Ended` is delivered."""
         try:
             facts = read_facts(self._store.paths, self._settings)
             limits = {name: bounds(name, self._context) for name in facts.measured.names}

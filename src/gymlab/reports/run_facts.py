@@ -99,6 +99,12 @@ class Facts:
         return value * (n_envs if clock == "vec_steps" else 1)
 
     @property
+    def over_budget(self) -> int | None:
+        """By how many env steps the run went beyond its budget: updates are whole."""
+        done = self.clock.get("env_steps")
+        return None if self.budget is None or done is None else max(0, int(done) - self.budget)
+
+    @property
     def score(self) -> Score:
         stored = self.clock.get("env_steps")
         last = self.measured.last.get("env_steps", 0.0)

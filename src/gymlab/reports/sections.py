@@ -53,6 +53,7 @@ class ResultData(TypedDict):
     env_steps: float | None
     updates: float | None
     gradient_steps: float | None
+    over_budget: int | None
     seconds: float | None
     episodes: float | None
 
@@ -84,6 +85,7 @@ def result_data(facts: Facts) -> ResultData:
         "env_steps": facts.clock.get("env_steps"),
         "updates": facts.clock.get("updates"),
         "gradient_steps": facts.clock.get("gradient_steps"),
+        "over_budget": facts.over_budget,
         "seconds": facts.clock.get("seconds"),
         "episodes": facts.clock.get("episodes"),
     }
@@ -105,6 +107,9 @@ def result_rows(facts: Facts) -> dict[str, str]:
             for clock in ("vec_steps", "env_steps", "updates", "gradient_steps", "episodes")
             if isinstance(count := facts.clock.get(clock), int | float)
         ),
+        "budget": f"{printable(facts.settings.get('budget'))}, exceeded by {facts.over_budget} env_steps"
+        if facts.over_budget
+        else "",
         "time": format_duration(data["seconds"]) if isinstance(data["seconds"], int | float) else "",
     }
     return {printable(name): text for name, text in rows.items() if text}
@@ -232,15 +237,25 @@ def time(facts: Facts) -> Section:
     total = sum(spent.values())
     rows = [(name, format_duration(seconds), f"{seconds / total:.0%}") for name, seconds in spent.items() if total > 0]
     lines = table(("phase", "time", "share"), rows) if rows else ["Nothing was timed."]
+    compiling = facts.measured.totals.get("time/compile", 0.0)
+    if compiling > 0:
+        lines += [
+            "",
+            f"Compiling took {format_duration(compiling)} in all threads, within these phases and beside them.",
+        ]
     sps = facts.measured.last.get("time/sps_mean")
     if sps is not None:
         lines += ["", f"{format_count(sps)} env_steps per second over the last session."]
-    return Section("time", "Time", lines, {"seconds": spent, "sps_mean": sps})
+    return Section("time", "Time", lines, {"seconds": spent, "compile_thread_seconds": compiling, "sps_mean": sps})
 
 
 def phases(facts: Facts) -> dict[str, float]:
-    """Seconds by phase. The remainder is the training of compiled engines, otherwise `rest`."""
-    spent = {name.removeprefix("time/"): facts.measured.totals.get(name, 0.0) for name in PHASES}
+    """Seconds of the run's time by phase. The remainder is the training of compiled engines, otherwise `rest`.
+
+    Compiling is in neither: its seconds are those of all threads.
+    """
+    timed = (name for name in PHASES if name != "time/compile")
+    spent = {name.removeprefix("time/"): facts.measured.totals.get(name, 0.0) for name in timed}
     seconds = facts.clock.get("seconds")
     # The last evaluation and checkpoint come after the last update, where the clock has stopped.
     after = sum(facts.measured.last.get(f"time/{name}", 0.0) for name in ("evaluate", "checkpoint"))

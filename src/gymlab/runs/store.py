@@ -106,12 +106,12 @@ class RunStore:
         self._update_registry()
 
     def heartbeat(self, clock: Clock) -> None:
-        """Write the clock to the status, at most every few seconds: may be called every update."""
+        """Note the clock, and write the status at most every few seconds: may be called every update."""
+        self._status["clock"] = clock.as_json()
         tick = time.monotonic()
         if tick - self._last_beat < HEARTBEAT_SECONDS:
             return
         self._last_beat = tick
-        self._status["clock"] = clock.as_json()
         self._write_status(durable=False)
 
     def note(self, **summary: Unpack[SummaryRecord]) -> None:
@@ -128,6 +128,13 @@ class RunStore:
         self._write_status()
         self._started = False
         self._update_registry()
+
+    def fail(self, error: BaseException) -> bool:
+        """Write the final status of a session that ends with this error; False if it has not started."""
+        if self._started:
+            self.end("failed", _reason(error))
+            return True
+        return False
 
     def discard(self) -> None:
         """Remove the folder of a run that has not started."""

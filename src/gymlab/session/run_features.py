@@ -51,9 +51,6 @@ _VERSIONED = ("gymnasium", "ale_py", "gymlab")  # packages whose envs change onl
 def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature) -> list[Feature]:
     """The features that need nothing but the parts of a run and its folder."""
     recipe = parts.recipe
-    settings = flat_settings(recipe)
-    defaults = default_settings(settings, of_algorithm=True)
-    context = _metric_context(parts, store.paths)
     return [
         MachineMetrics(parts.histogram_schedule, parts.program.most, parts.compile_seconds_before),
         record,
@@ -61,10 +58,18 @@ def run_features(parts: Parts, store: RunStore, record: Record, latest: Feature)
         latest,
         StatusFile(store, recipe.env.solved_at, recipe.stop.solved_by),
         WarnSkippedUpdates(),
-        _alerts(parts, store.paths, context),
-        WriteReport(store, settings, defaults, context),
+        _alerts(parts, store.paths, _metric_context(parts, store.paths)),
+        make_report(parts, store),
         *(_custom_feature(part) for part in recipe.features),
     ]
+
+
+def make_report(parts: Parts, store: RunStore) -> WriteReport:
+    """The feature that writes the run's report."""
+    settings = flat_settings(parts.recipe)
+    return WriteReport(
+        store, settings, default_settings(settings, of_algorithm=True), _metric_context(parts, store.paths)
+    )
 
 
 def restore_features(features: Sequence[Feature], states: Mapping[str, FeatureState]) -> None:

@@ -91,6 +91,8 @@ def _translate_disk_errors(guard: RunGuard) -> Iterator[None]:
 def _abandon(store: RunStore, reason: str) -> None:
     if store.status.get("status") == "running":
         store.end("stopped", reason)
+        with suppress(OSError, ValueError):  # no terminal any more
+            print(f"{store.run_id}: {reason}; continue: gymlab resume {store.run_id}", file=sys.stderr, flush=True)
         return
     with suppress(RunError):  # an older run, not changed yet
         store.discard()

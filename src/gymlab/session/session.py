@@ -8,7 +8,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 
 from gymlab.core.clock import Clock
+from gymlab.core.errors import GymlabError
 from gymlab.core.types import Json
 from gymlab.envs.references import reference_hash
 from gymlab.envs.registry import foreign_registration_json
@@ -31,7 +32,7 @@ from gymlab.recipes.overrides import Change
 from gymlab.recipes.schema import Recipe, Steps
 from gymlab.recipes.secrets import dump_redacted_recipe
 from gymlab.runs.checkpoints import read_index, save_checkpoint
-from gymlab.runs.disk_space import Room, check_room
+from gymlab.runs.disk_space import Room, check_room, disk_fault
 from gymlab.runs.locks import Owner
 from gymlab.runs.manifest import build_manifest, checkpoint_clock, fingerprint, versions
 from gymlab.runs.metrics_writer import MetricsWriter
@@ -44,7 +45,7 @@ from gymlab.session.choose_engine import env_description
 from gymlab.session.evaluation_features import core_sharing, evaluation_features
 from gymlab.session.failures import describe_failures, require_no_nan
 from gymlab.session.result import LatestEvaluation, Result
-from gymlab.session.run_features import make_video, references, restore_features, run_features
+from gymlab.session.run_features import make_report, make_video, references, restore_features, run_features
 from gymlab.session.run_guard import RunGuard, guard_run
 from gymlab.session.run_summary import RunSummary, summarize_run
 from gymlab.session.signals import watch_signals
@@ -169,7 +170,16 @@ class Session:
         self.summary = summarize_run(parts, [*options.notes, *position.notes], position.clock)
 
     def run(self, films: FilmsAtEnd | None = None) -> Result:
-        """Train until something ends the run."""
+        """Train until something ends the run. One that fails has a final status and a report too."""
+        try:
+            return self._train(films)
+        except Exception as error:
+            with suppress(OSError, GymlabError):  # such as a full disk: the error itself is raised
+                if self.store.fail(disk_fault(error, self.store.paths) or error):
+                    make_report(self.parts, self.store).write()
+            raise
+
+    def _train(self, films: FilmsAtEnd | None) -> Result:
         if films is not None and self.parts.trackers:
             films = films._replace(leave=False)  # films are part of the copy that a tracker gets
         paths = self.store.paths
