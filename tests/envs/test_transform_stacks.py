@@ -18,6 +18,7 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Decision, Spaces, VecStep
 from gymlab.envs.engines.gymnasium import GymnasiumEngine
 from gymlab.envs.engines.jax import JaxEngine
+from gymlab.envs.engines.processes import ProcessEngine
 from gymlab.envs.make import split_wrappers
 from gymlab.envs.observation_spaces import leaf_spaces, leaf_values
 from gymlab.envs.ports.registry import find_port
@@ -167,6 +168,30 @@ def test_a_random_stack_resumes_exactly(env, wrappers):
         again.mask = getattr(envs, "mask", None)
         for _ in range(STEPS // 2):
             assert dump(envs.step()[1]) == dump(again.step()[1])
+
+
+@pytest.mark.parametrize(
+    ("skip", "limit", "expected"),
+    [
+        ([{"frame_skip": 4}], 20, [0.2, 0.4, 0.6, 0.8, 1.0]),  # five steps of four
+        ([{"frame_skip": 3}], 10, [0.25, 0.5, 0.75, 1.0]),  # 3 + 3 + 3 + 1
+        ([{"frame_skip": 2}, {"frame_skip": 3}], 12, [0.5, 1.0]),
+    ],
+)
+@pytest.mark.parametrize("make", [GymnasiumEngine, ProcessEngine])
+def test_the_time_limit_is_used_up_at_the_truncation_under_frame_skip(skip, limit, expected, make):
+    settings = EnvSettings(id="MountainCar-v0", wrappers=(*skip, "time_aware"), max_episode_steps=limit)
+    (time,) = split_wrappers(settings)[1]
+    with make(settings, 1, 5) as engine:
+        time.spaces(engine.spaces)
+        state, _ = time.apply(time.init(1), engine.reset())
+        seen = []
+        while True:
+            state, step = time.apply(state, engine.step(np.array([1])))
+            seen.append(float(step.successor[0, -1]))
+            if step.truncated[0]:
+                break
+    assert seen == pytest.approx(expected)
 
 
 def test_a_long_stack_keeps_the_contract_for_64_envs():

@@ -36,6 +36,7 @@ class Spaces(NamedTuple):
     action: Space
     masked: bool  # observations arrive as `Masked`
     max_episode_steps: int
+    limit_steps_per_step: int = 1  # how much of that limit a step uses up: more where wrappers skip frames
 
 
 class Masked(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 from gymnasium.error import DependencyNotInstalled
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from gymnasium.wrappers import MaxAndSkipObservation, OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from gymlab.core.errors import GymlabError, UserError, suggestion
 from gymlab.envs import mujoco
@@ -24,6 +24,7 @@ from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvKwargs, EnvSettings, Part
 from gymlab.envs.transform import Transform
 from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
+from gymlab.envs.wrappers.frame_skip import FrameSkip
 
 DEFAULT_TIME_LIMIT = 1000
 _GUARDS = (OrderEnforcing, PassiveEnvChecker)
@@ -69,6 +70,20 @@ def time_limit(settings: EnvSettings) -> int:
     spec = _spec(settings.id)
     registered = None if spec is None else spec.max_episode_steps or _frame_limit(spec, settings)
     return settings.max_episode_steps or registered or DEFAULT_TIME_LIMIT
+
+
+def limit_steps_per_step(env: Env) -> int:
+    """By how much a step advances the env's time limit: more than 1 where wrappers outside it skip frames."""
+    count = 1
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            return count
+        if isinstance(env, MaxAndSkipObservation):
+            count *= env._skip
+        elif isinstance(env, FrameSkip):
+            count *= env.k
+        env = env.env
+    return 1  # the limit is counted by the engine, or by the env itself
 
 
 def limit_inside(env: Env) -> int | None:

@@ -17,7 +17,7 @@ from gymlab.envs.engines.base import HostEngine
 from gymlab.envs.engines.worker import RESET, RESTORE, STEP, STEP_SOME, EnvTask, pack
 from gymlab.envs.engines.worker_pool import EnvWorkerPool, WorkerLost, cores_now
 from gymlab.envs.env_faults import EpisodeSeeds, Fault
-from gymlab.envs.make import import_all, make_bare, split_wrappers
+from gymlab.envs.make import import_all, limit_steps_per_step, make_bare, split_wrappers
 from gymlab.envs.registry import registration_json
 from gymlab.envs.replay_log import (
     ActionLog,
@@ -80,7 +80,13 @@ class ProcessEngine(HostEngine):
         tasks: list[EnvTask] = [{**task, "indices": (rows.start, rows.stop)} for rows in self._ranges]
         self._pool = EnvWorkerPool(tasks, self._restarts.add, max(_PATIENCE_SECONDS, self._timeout))
         description = self._pool.descriptions[0]
-        self.spaces = Spaces(env.observation_space, env.action_space, description["masked"], description["limit"])
+        self.spaces = Spaces(
+            env.observation_space,
+            env.action_space,
+            description["masked"],
+            description["limit"],
+            limit_steps_per_step(env),
+        )
         self._whole = StepBuffer(self.spaces, n_envs)
         self._parts = [StepBuffer(self.spaces, rows.stop - rows.start) for rows in self._ranges]
         self._history = ActionLog(self._whole, self.spaces.action, self.spaces.max_episode_steps)

@@ -14,7 +14,7 @@ from gymlab.core.errors import GymlabError
 from gymlab.core.types import Array, Spaces, VecStep
 from gymlab.envs.env_faults import EnvFault, EpisodeSeeds, Fault, Hung, describe_fault
 from gymlab.envs.gymnasium_types import Env, EnvValue, Info, ResetResult
-from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, limit_inside, make_bare
+from gymlab.envs.make import DEFAULT_TIME_LIMIT, BareEnv, limit_inside, limit_steps_per_step, make_bare
 from gymlab.envs.registry import FRESH_PER_EPISODE, resolve_id
 from gymlab.envs.replay_log import ActionLog, Progress, Restored, Snapshot, incompatibility, next_episode
 from gymlab.envs.settings import EnvSettings
@@ -63,7 +63,8 @@ class SyncVector:
             self._reports_part_over = not evaluation and "part_over" in self._first_reset[1]
         except (Exception, Hung) as error:  # any error of the env's author
             raise EnvFault(self._fault(0, 0, None, error)) from None  # its text holds the whole traceback
-        self.spaces = Spaces(first.env.observation_space, first.env.action_space, masked, first.limit)
+        skips = limit_steps_per_step(first.env)
+        self.spaces = Spaces(first.env.observation_space, first.env.action_space, masked, first.limit, skips)
         self._counts = not first.truncates_itself
         self.envs += [self._make(row).env for row in range(1, n)]
         self._steps = [env.step for env in self.envs]

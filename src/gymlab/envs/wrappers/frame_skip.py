@@ -19,11 +19,11 @@ class FrameSkip(EnvWrapper, RecordConstructorArgs):
             raise ValueError(f"k={k!r} must be a whole number of at least 1")
         RecordConstructorArgs.__init__(self, k=k)
         gymnasium.Wrapper.__init__(self, env)
-        self._k = k
+        self.k = k
 
     def step(self, action: EnvValue) -> StepResult:
         total = 0.0
-        for _ in range(self._k):
+        for _ in range(self.k):
             obs, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
             if terminated or truncated or ("action_mask" in info and not info["action_mask"][action]):
