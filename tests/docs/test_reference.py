@@ -31,7 +31,8 @@ ELSEWHERE = {
     "env/reward_mean/*", "env/reward_share/*", "env/reward_nonzero/*",  # rewards with named parts
     "env/obs_mean/*", "env/obs_std/*", "env/obs_min/*", "env/obs_max/*",  # several features
     "opt/dead_units", "opt/dead_units/*",  # ReLU
-    "score/steps_to_threshold",  # a threshold that was reached
+    "score/steps_to_threshold", "score/vec_steps_to_threshold",  # a threshold that was reached
+    "score/first_return",  # an episode that ended in training
     "sys/skipped_updates", "sys/gpu_memory", "sys/gpu_load", "sys/rss", "sys/cpu", "time/compile",
     "time/evaluate_wait", "sys/trackers_down",
     "intrinsic/reward_mean", "intrinsic/reward_std",  # algorithms with a bonus of their own
