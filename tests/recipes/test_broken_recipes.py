@@ -153,6 +153,58 @@ def test_all_problems_are_told_at_once(tmp_path, monkeypatch):
     assert sorted(lines) == [3, 7, 9, 11, 13]
 
 
+SPOILT = """\
+env:
+  id: CartPole-v1
+  solvd_at: 475
+  wrappers:
+    - {scale_reward: {factr: 2}}
+    - {frame_stak: 4}
+    - {gymnasium.wrappers:RescaleAction: {min_action: -1, max_acton: 1}}
+variants:
+  ppo:
+    budgt: 100k
+    n_env: 8
+    on_nan: halt
+    policy: {hiden: [64], activation: tnah}
+    normalize: {ob: true}
+    eval: {episode: 5}
+    stop: {secnds: 5}
+    ppo: {epoch: 4}
+"""
+
+
+def test_bad_wrappers_are_told_beside_bad_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path, SPOILT)
+    with pytest.raises(UserError) as caught:
+        resolve("broken.yaml")
+    rows = str(caught.value).splitlines()
+    assert sorted(int(row.split(":")[1]) for row in rows) == [3, 5, 6, 7, 10, 11, 12, 13, 13, 14, 15, 16, 17]
+    assert "unknown argument 'factr': did you mean 'factor'?" in str(caught.value)
+    assert "required" not in str(caught.value)
+    assert "unknown wrapper 'frame_stak': did you mean 'frame_stack'?" in str(caught.value)
+    assert "unknown argument 'max_acton': did you mean 'max_action'?" in str(caught.value)
+
+
+def test_a_missing_argument_of_a_wrapper_is_named():
+    with pytest.raises(UserError, match="wrapper 'scale_reward': the argument 'factor' is missing"):
+        resolve("CartPole-v1", ["env.wrappers=[scale_reward]"])
+
+
+@pytest.mark.parametrize("extends", ["", "\n    extends: ppo"])
+def test_a_broken_neighbour_costs_a_note(extends, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "syn.yaml").write_text("env: {id: CartPole-v1\nvariants: [\n")
+    good = tmp_path / "good.yaml"
+    good.write_text(f"env: {{id: CartPole-v1}}\nvariants:\n  mine:{extends}\n    budget: 10k\n    ppo: {{}}\n")
+    (note,) = check_file(good)
+    assert "left out: recipes/syn.yaml:2: not valid YAML" in note
+    with pytest.raises(UserError, match=r"syn\.yaml:2: not valid YAML"):  # it may have what is asked for
+        resolve("CartPole-v1")
+
+
 def test_a_batch_size_is_judged_even_beside_other_mistakes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _write(tmp_path, GOOD.replace("batch_size: 64", "batch_size: 100").replace("tanh", "tnah"))

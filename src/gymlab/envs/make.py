@@ -23,7 +23,7 @@ from gymlab.envs.references import import_module, load_reference
 from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvKwargs, EnvSettings, Part
 from gymlab.envs.transform import Transform
-from gymlab.envs.wrappers import arguments, build, is_transform, load_wrapper
+from gymlab.envs.wrappers import arguments, build, check_arguments, is_transform, load_wrapper
 from gymlab.envs.wrappers.frame_skip import FrameSkip
 
 DEFAULT_TIME_LIMIT = 1000
@@ -100,6 +100,7 @@ def split_wrappers(settings: EnvSettings, base: Path | None = None) -> tuple[tup
         if is_transform(wrapper):
             transforms.append(build(part, wrapper))
         else:
+            check_arguments(part, wrapper)
             env_side.append(part)
             if hasattr(wrapper, "extra_transforms"):  # transforms that belong to an env-side wrapper
                 transforms.extend(wrapper.extra_transforms(arguments(part, wrapper)))

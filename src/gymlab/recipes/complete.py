@@ -12,7 +12,7 @@ from gymlab.algorithms.settings import OPTIMIZER_NAMES, AlgorithmSettings
 from gymlab.core.clock import Count, parse_number
 from gymlab.core.errors import UserError
 from gymlab.core.types import Json, JsonObject
-from gymlab.envs.settings import EnvSettings
+from gymlab.envs.settings import EnvSettings, Part, PartLike
 from gymlab.networks.settings import ENCODER_NAMES
 from gymlab.recipes import auto_steps
 from gymlab.recipes.file_references import AlgorithmLookup
@@ -23,6 +23,7 @@ from gymlab.recipes.validate import VariantValidator
 from gymlab.recipes.yaml_source import Node, to_node
 
 _N_ENVS = TypeAdapter(Annotated[Count, Field(ge=1)])
+_PART: TypeAdapter[Part] = TypeAdapter(PartLike)
 
 
 class CompletedRecipe(NamedTuple):
@@ -49,8 +50,12 @@ def complete_variant(
     register_variant_secrets(variant.to_data())  # before an env is made, which may print them
     validator = _make_validator(variant, problems)
     env_id = variant.get("env", "id")
-    if validator.settings is not None and env_id is not None and not problems:
-        validator.node = _with_defaults(variant, validator.settings, problems, from_defaults=from_defaults)
+    complete = validator.settings is not None and env_id is not None and not problems
+    _check_listed_parts(variant, problems)
+    if complete:
+        assert validator.settings is not None
+        makes_env = from_defaults and not problems
+        validator.node = _with_defaults(variant, validator.settings, problems, from_defaults=makes_env)
         validator.node = _with_measured_n_steps(validator, problems, notes)
     recipe = _validate(validator, f"{env_id.value if env_id else ''}:{variant_name}", problems)
     _check_parts_load(recipe, validator.node, problems)
@@ -174,20 +179,32 @@ def _choose_n_steps(validator: VariantValidator, how: str) -> auto_steps.StepsCh
     return auto_steps.choose(how, env, imports, settings, n_envs)
 
 
-def _check_parts_load(recipe: Recipe, node: Node, problems: Problems) -> None:
-    """Load every reference of the recipe and, if it changes the env, make the env once: errors then have a line."""
-    from gymlab.envs.make import make_env, split_wrappers
+def _check_listed_parts(variant: Node, problems: Problems) -> None:
+    """Load each wrapper and feature and check its arguments, whatever else is wrong with the recipe."""
+    from gymlab.envs.make import split_wrappers
     from gymlab.envs.references import load_reference
 
-    def note(path: KeyPath, error: UserError) -> None:
-        problems.note(node.location_of(path), path, str(error))
+    for path in (("env", "wrappers"), ("features",)):
+        listed = variant.get(*path)
+        for index, node in enumerate(listed.value if listed is not None and isinstance(listed.value, list) else ()):
+            try:
+                part = _PART.validate_python(node.to_data())
+                if path == ("features",):
+                    load_reference(part.name)
+                else:
+                    split_wrappers(EnvSettings(id="", wrappers=(part,)))
+            except ValidationError:
+                pass  # reported when the whole recipe is validated
+            except UserError as error:
+                problems.note(node.location, (*path, index), str(error))
 
-    for index, part in enumerate(recipe.env.wrappers):
-        try:
-            split_wrappers(recipe.env.model_copy(update={"wrappers": (part,)}))
-        except UserError as error:
-            note(("env", "wrappers", index), error)
-    named: list[tuple[KeyPath, str]] = [(("features", i), part.name) for i, part in enumerate(recipe.features)]
+
+def _check_parts_load(recipe: Recipe, node: Node, problems: Problems) -> None:
+    """Load the encoder and the optimiser and, if the recipe changes the env, make it once: errors then have a line."""
+    from gymlab.envs.make import make_env
+    from gymlab.envs.references import load_reference
+
+    named: list[tuple[KeyPath, str]] = []
     if recipe.policy.encoder is not None and recipe.policy.encoder not in ENCODER_NAMES:
         named.append((("policy", "encoder"), recipe.policy.encoder))
     algorithm = recipe.algorithm
@@ -197,7 +214,7 @@ def _check_parts_load(recipe: Recipe, node: Node, problems: Problems) -> None:
         try:
             load_reference(reference)
         except UserError as error:
-            note(path, error)
+            problems.note(node.location_of(path), path, str(error))
     if (recipe.env.kwargs or recipe.env.wrappers) and not problems:
         try:
             make_env(recipe.env).close()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from gymlab.core.errors import UserError, suggestion
 from gymlab.recipes import project_settings
@@ -171,11 +172,11 @@ class Resolved:
     solved_at_source: str = "none"  # recipe, override, spec or none
 
 
-@dataclass(frozen=True)
-class _ChosenVariant:
+class _ChosenVariant(NamedTuple):
     name: str
     flat: FlatVariant
     source: Path | None
+    notes: Sequence[str] = ()
 
 
 def resolve(
@@ -199,7 +200,7 @@ def resolve(
     node, applied = _apply_project_overrides(rebase_references(chosen.flat.node), chosen.name, typed, problems)
     node = _apply_overrides(node, typed, problems)
     completed = complete_variant(node, chosen.name, problems, from_defaults=chosen.flat.from_defaults, modules=modules)
-    notes = list(dict.fromkeys([*([target.note] if target.note else []), *applied, *completed.notes]))
+    notes = list(dict.fromkeys([*([target.note] if target.note else []), *chosen.notes, *applied, *completed.notes]))
     if budget is not None and not budget.endswith(("env_steps", "vec_steps")):
         notes.append(f"--budget {budget} counts env_steps")
     if chosen.source is None:
@@ -270,13 +271,42 @@ def check_file(path: Path) -> list[str]:
 
 def variants_of(reference: str) -> list[str]:
     """The variants that can follow `ENV:`, those of recipe files first."""
-    problems = Problems()
-    files = [read_recipe_file(path, problems) for path in find_target(reference).files]
+    files, _ = _read_files(find_target(reference), Problems())
     return list(dict.fromkeys([*(name for file in files for name in file.variants), *algorithm_names()]))
 
 
+def _read_files(target: RecipeTarget, problems: Problems) -> tuple[list[RecipeFile], list[str]]:
+    """The files of a target, and the faults of those left out.
+
+    The files up to the one that has the variant must be sound; a broken one below it is left out.
+    """
+    files: list[RecipeFile] = []
+    faults: list[str] = []
+    found = False
+    for path in target.files:
+        own = Problems()
+        try:
+            file = read_recipe_file(path, own)
+            if found:
+                own.raise_any()
+        except UserError as error:
+            if not found:
+                raise
+            faults += str(error).splitlines()
+            continue
+        problems.extend(own)
+        files.append(file)
+        found = found or target.only_first or (target.variant or next(iter(file.variants), None)) in file.variants
+    return files, faults
+
+
 def _choose(target: RecipeTarget, problems: Problems) -> _ChosenVariant:
-    files = [read_recipe_file(path, problems) for path in target.files]
+    files, faults = _read_files(target, problems)
+    chosen = _choose_among(files, target, problems)
+    return chosen._replace(notes=[f"this recipe file was left out: {fault}" for fault in faults])
+
+
+def _choose_among(files: list[RecipeFile], target: RecipeTarget, problems: Problems) -> _ChosenVariant:
     own = files[:1] if target.only_first else files
     name = target.variant or next((name for file in own for name in file.variants), "ppo")
     for index, file in enumerate(own):

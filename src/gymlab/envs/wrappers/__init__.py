@@ -82,11 +82,11 @@ def arguments(part: Part, wrapper: Wrapping) -> EnvKwargs:
 
 
 def parse_settings(model: type[S], name: str, options: EnvKwargs) -> S:
-    """The arguments of the wrapper `name` as its settings; UserError names the first that is wrong."""
+    """The arguments of the wrapper `name` as its settings; UserError names all that are wrong."""
     try:
         return model(**options)
     except ValidationError as error:
-        raise UserError(f"wrapper '{name}': {_first_problem(error, model)}") from error
+        raise UserError(f"wrapper '{name}': {_describe_problems(error, model)}") from error
 
 
 def build(part: Part, wrapper: Wrapping, *inner: Env) -> Any:
@@ -99,17 +99,48 @@ def build(part: Part, wrapper: Wrapping, *inner: Env) -> Any:
     except ValidationError as error:
         assert inspect.isclass(wrapper), "only a pydantic model raises this"
         assert issubclass(wrapper, BaseModel)
-        raise UserError(f"wrapper '{part.name}': {_first_problem(error, wrapper)}") from error
+        raise UserError(f"wrapper '{part.name}': {_describe_problems(error, wrapper)}") from error
     except (TypeError, ValueError) as error:
         raise UserError(f"wrapper '{part.name}': {error}{_valid_arguments(wrapper, len(inner))}") from error
 
 
-def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    problem = error.errors()[0]
-    key = str(problem["loc"][0]) if problem["loc"] else ""
-    if problem["type"] == "extra_forbidden":
-        return f"unknown argument '{key}': {suggestion(key, model.model_fields)}"
-    return f"{key}={problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
+def check_arguments(part: Part, wrapper: Wrapping) -> None:
+    """Raise UserError for wrong arguments of an env-side wrapper, as far as they can be checked without an env."""
+    options = arguments(part, wrapper)
+    model = getattr(wrapper, "Settings", None)
+    if inspect.isclass(model) and issubclass(model, Settings):
+        parse_settings(model, part.name, options)
+        return
+    try:
+        signature = inspect.signature(wrapper)
+    except (TypeError, ValueError):
+        return  # written in C, without a signature
+    names = list(signature.parameters)[1:]
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        for key in options:
+            if key not in names:
+                hint = suggestion(key, names) if names else "it takes none"
+                raise UserError(f"wrapper '{part.name}': unknown argument '{key}': {hint}")
+    try:
+        signature.bind(None, **options)
+    except TypeError as error:
+        raise UserError(f"wrapper '{part.name}': {error}{_valid_arguments(wrapper, 1)}") from error
+
+
+def _describe_problems(error: ValidationError, model: type[BaseModel]) -> str:
+    """All wrong arguments. Missing ones are named only if none is unknown: most likely it is the misspelt one."""
+    faults = error.errors()
+    unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"]
+    texts: list[str] = []
+    for fault in sorted(faults, key=lambda fault: fault not in unknown):
+        key = str(fault["loc"][0]) if fault["loc"] else ""
+        if fault in unknown:
+            texts.append(f"unknown argument '{key}': {suggestion(key, model.model_fields)}")
+        elif fault["type"] != "missing":
+            texts.append(f"{key}={fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}")
+        elif not unknown:
+            texts.append(f"the argument '{key}' is missing")
+    return "; ".join(texts)
 
 
 def _valid_arguments(wrapper: Wrapping, skip: int) -> str:
