@@ -208,6 +208,53 @@ def test_a_threshold_above_the_optimum_is_noted(clean_folder):
     assert not resolve("FrozenLake-v1", ["solved_at=0.99", "env.kwargs.is_slippery=false"]).notes
 
 
+@pytest.mark.parametrize(
+    ("reference", "overrides", "says"),
+    [
+        ("CliffWalking-v1", ["solved_at=-12"], ["env.solved_at -12 (override)", "-13 (the env's optimum)"]),
+        (
+            "CartPole-v1",
+            ["env.max_episode_steps=123"],
+            ["env.solved_at 475 (recipe) and stop.eval_return 500 (recipe)", "123 (by the env's rewards"],
+        ),
+        ("CartPole-v1", ["env.max_episode_steps=50"], ["is 50 ("]),
+        (
+            "CartPole-v1",
+            ["stop.train_return=300", "solved_at=200", "env.max_episode_steps=250"],
+            ["stop.train_return 300 (override)", "250"],
+        ),
+        ("CartPole-v1", ["stop.eval_return=200", "solved_at=490", "env.max_episode_steps=250"], ["env.solved_at 490"]),
+        ("Acrobot-v1", ["solved_at=5"], ["5 (override)", "is 0 ("]),
+        ("Pendulum-v1", ["solved_at=10"], ["10 (override)", "is 0 ("]),
+        ("MountainCar-v0", ["solved_at=-90"], ["-97.6"]),
+        ("CartPole-v1", ["solved_at=501", "env.wrappers=[{observation_noise: {std: 0.1}}]"], ["501"]),
+    ],
+)
+def test_an_unreachable_goal_is_noted_with_its_source(reference, overrides, says, clean_folder):
+    (note,) = (note for note in resolve(reference, overrides).notes if "cannot be reached" in note)
+    for text in says:
+        assert text in note
+
+
+@pytest.mark.parametrize(
+    ("reference", "overrides"),
+    [
+        ("CartPole-v1", ["env.max_episode_steps=500"]),
+        ("CartPole-v1", ["env.max_episode_steps=1000", "stop.eval_return=900"]),
+        ("CliffWalking-v1", ["solved_at=-13"]),
+        ("CliffWalking-v1", ["solved_at=-12", "env.max_episode_steps=10"]),  # cut off, the walk costs less
+        ("MountainCar-v0", ["solved_at=-60", "env.max_episode_steps=50"]),
+        ("CartPole-v1", ["stop.eval_return=501"]),  # never stop
+        ("Acrobot-v1", []),
+        ("Pendulum-v1", ["solved_at=-150"]),
+        ("MountainCarContinuous-v0", []),
+        ("Blackjack-v1", []),
+    ],
+)
+def test_a_goal_that_may_be_reached_has_no_note(reference, overrides, clean_folder):
+    assert not [note for note in resolve(reference, overrides).notes if "cannot be reached" in note]
+
+
 def test_a_budget_without_a_clock_says_what_it_counts(clean_folder):
     found = resolve("CartPole-v1", budget="200k")
     assert found.recipe.budget == Steps(count=200_000)

@@ -23,6 +23,7 @@ KNOWN_OPTIMA = {
     "FrozenLake8x8-v1": 0.913,
     "MountainCar-v0": -97.6,
     "CartPole-v1": 500.0,
+    "CliffWalking-v1": -13.0,
 }
 """The best mean return any policy can reach: an upper bound of `solved_at`."""
 

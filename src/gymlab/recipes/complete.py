@@ -17,6 +17,7 @@ from gymlab.networks.settings import ENCODER_NAMES
 from gymlab.recipes import auto_steps
 from gymlab.recipes.file_references import AlgorithmLookup
 from gymlab.recipes.problems import COMMAND_LINE, KeyPath, Problems
+from gymlab.recipes.reachable_goal import unreachable_goal_note
 from gymlab.recipes.schema import Recipe, is_algorithm_key
 from gymlab.recipes.secrets import register_variant_secrets
 from gymlab.recipes.validate import VariantValidator
@@ -62,7 +63,7 @@ def complete_variant(
     problems.raise_any()
     solved_at = _threshold(recipe.env, validator.node.get("env", "solved_at"))
     recipe = recipe.model_copy(update={"env": recipe.env.model_copy(update={"solved_at": solved_at.value})})
-    warning = _unreachable_warning(recipe.env, solved_at)
+    warning = unreachable_goal_note(recipe, solved_at.source, validator.node)
     return CompletedRecipe(recipe, solved_at, [*notes, warning] if warning else notes)
 
 
@@ -284,13 +285,3 @@ def _threshold(env: EnvSettings, written: Node | None) -> Threshold:
         )
     registered = spec_threshold(env.id)
     return Threshold(registered, "none" if registered is None else "spec")
-
-
-def _unreachable_warning(env: EnvSettings, solved_at: Threshold) -> str | None:
-    """A warning if no policy can reach the threshold. The optimum of an env with kwargs or wrappers is unknown."""
-    from gymlab.envs.registry import KNOWN_OPTIMA
-
-    best = KNOWN_OPTIMA.get(env.id)
-    if best is None or solved_at.value is None or solved_at.value <= best or env.kwargs or env.wrappers:
-        return None
-    return f"solved_at {solved_at.value:g} ({solved_at.source}) is above the best mean return possible, {best:g}"
