@@ -153,16 +153,19 @@ def wrapper_rows() -> Iterator[tuple[str, ...]]:
             given = [f"`{key}`{'' if field.is_required() else f' = `{plain(field.default)}`'}" for key, field in fields]
             kind = "transform" if model is wrapper else "wrapper"
         else:
-            given = [f"`{key}` = `{value}`" for key, value in defaults_of(wrapper).items()]
+            given = parameters_of(wrapper)
             kind = "wrapper"
         # A wrapper's module begins with how it is written in a recipe, in backquotes, and a colon; a game's need not.
         about = re.split(r"`\)?: ", summary(sys.modules[wrapper.__module__].__doc__), maxsplit=1)[-1]
         yield f"`{name}`", ", ".join(given), kind, about
 
 
-def defaults_of(wrapper: Any) -> dict[str, Any]:
+def parameters_of(wrapper: Any) -> list[str]:
     names = wrapper.__init__.__code__.co_varnames[2 : wrapper.__init__.__code__.co_argcount]
-    return dict(zip(names, wrapper.__init__.__defaults__ or (), strict=True))
+    values = wrapper.__init__.__defaults__ or ()
+    required = len(names) - len(values)
+    defaults = zip(names[required:], values, strict=True)
+    return [f"`{name}`" for name in names[:required]] + [f"`{name}` = `{value}`" for name, value in defaults]
 
 
 def kind_of(annotation: Any, metadata: list[Any]) -> str:

@@ -53,14 +53,14 @@ def test_evaluation_leaves_out_noise_and_nothing_else():
         "action_noise(amount=0.2)",
     ]
     assert [line for line in stacks.training if line not in stacks.evaluation] == stacks.left_out
-    assert stacks.note == "evaluation leaves out observation_noise(std=0.1), action_noise(amount=0.2)"
+    assert stacks.notes == ["evaluation leaves out observation_noise(std=0.1), action_noise(amount=0.2)"]
     assert [part.name for part in evaluation_settings(settings(*NOISY)).wrappers] == ["sticky_actions", "frame_stack"]
 
 
 def test_noise_stays_where_it_is_asked_for():
     asked = settings({"observation_noise": {"std": 0.1, "in_evaluation": True}})
     assert evaluation_settings(asked) is asked
-    assert wrapper_stacks(asked).note == ""
+    assert wrapper_stacks(asked).notes == []
 
 
 def test_what_goes_around_an_env_may_be_for_training_only_too():

@@ -43,7 +43,9 @@ def test_a_wrong_wrapper_is_explained(wrapper: object, told: str) -> None:
 
 
 def test_every_wrapper_of_the_table_loads_as_its_kind() -> None:
-    around_each_env = {"doom", "env_parts", "frame_skip", "pixels", "randomize", "sticky_actions"}
+    around_each_env = {
+        "doom", "drop_keys", "env_parts", "frame_skip", "keep_keys", "pixels", "randomize", "sticky_actions"
+    }  # fmt: skip
     ours = {name for name, place in WRAPPERS.items() if "atari" not in place}
     assert {name for name in ours if not is_transform(load_wrapper(name))} == around_each_env
 

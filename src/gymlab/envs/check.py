@@ -17,9 +17,11 @@ from gymlab.core.errors import GymlabError, UserError
 from gymlab.core.types import Space
 from gymlab.envs.gymnasium_types import Env, EnvValue
 from gymlab.envs.make import DEFAULT_TIME_LIMIT, make_env, time_limit
+from gymlab.envs.observation_spaces import is_supported_leaf
 from gymlab.envs.registry import FRESH_PER_EPISODE, find_spec, resolve_id
 from gymlab.envs.settings import EnvKwargs, EnvSettings
 from gymlab.envs.step_buffer import BadObservation, check_supported, checked_leaf
+from gymlab.envs.wrappers.drop_keys import HideUnsupported
 
 _STEPS = 60
 _SEED_STEPS = 32
@@ -92,6 +94,8 @@ def _spaces(settings: EnvSettings) -> Iterator[CheckResult]:
     yield CheckResult(
         "ok", "spaces", f"observations {_brief(env.observation_space)}, actions {_brief(env.action_space)}"
     )
+    if isinstance(env, HideUnsupported):
+        yield CheckResult("warn", "observation keys", env.note, "encode them as numbers, if the policy needs them")
     action = env.action_space
     if isinstance(action, spaces.Box) and not action.is_bounded():
         fix = "give low and high: actions are clipped to them before they reach the env"
@@ -358,6 +362,10 @@ def check_observation(space: Space, obs: EnvValue, name: str, found: Found) -> N
             return
         for i, inner in enumerate(space.spaces):
             check_observation(inner, obs[i], f"{name}[{i}]", found)
+        return
+    if not is_supported_leaf(space):  # `_spaces` says whether it is left out or refused
+        if not space.contains(obs):
+            found("warn", "observation", f"{name} is not in {space}: {obs!r}", "make space and observation agree")
         return
     try:
         array = checked_leaf(space, obs, name)

@@ -24,6 +24,7 @@ from gymlab.envs.registry import resolve_id
 from gymlab.envs.settings import EnvKwargs, EnvSettings, Part
 from gymlab.envs.transform import Transform
 from gymlab.envs.wrappers import arguments, build, check_arguments, is_transform, load_wrapper
+from gymlab.envs.wrappers.drop_keys import hide_unsupported
 from gymlab.envs.wrappers.frame_skip import FrameSkip
 
 DEFAULT_TIME_LIMIT = 1000
@@ -41,7 +42,8 @@ class BareEnv(NamedTuple):
 def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: tuple[str, ...] = ()) -> Env:
     """The env with Gymnasium's usual wrappers and time limit, then the env-side wrappers, innermost first.
 
-    The limit counts the env's own steps: the setting, else the registered one, else 1000.
+    Outermost, entries of a Dict observation that no policy can be shown, such as text, are left out. The limit counts
+    the env's own steps: the setting, else the registered one, else 1000.
     """
     import_all(imports)
     parts, _ = split_wrappers(settings)
@@ -50,7 +52,7 @@ def make_env(settings: EnvSettings, *, render_mode: str | None = None, imports: 
     env = _construct(settings, render_mode, time_limit(settings))
     for part in parts:
         env = _wrap(env, part)
-    return env
+    return hide_unsupported(env)
 
 
 def make_bare(settings: EnvSettings) -> BareEnv:
@@ -62,7 +64,7 @@ def make_bare(settings: EnvSettings) -> BareEnv:
     env = _construct(settings, None, None)
     while isinstance(env, _GUARDS):
         env = env.env
-    return BareEnv(env, limit, False)
+    return BareEnv(hide_unsupported(env), limit, False)
 
 
 def time_limit(settings: EnvSettings) -> int:

@@ -54,6 +54,11 @@ def is_categorical(space: Space) -> bool:
     return isinstance(space, _CATEGORICAL)
 
 
+def is_supported_leaf(space: Space) -> bool:
+    """Whether a policy can be shown values of a space that has no parts."""
+    return isinstance(space, (spaces.Box, *_CATEGORICAL))
+
+
 def vector_space(space: Space) -> spaces.Box:
     """The space of what `to_vector` returns: a vector, with the leaf's own bounds where it is a Box."""
     if isinstance(space, spaces.Box):

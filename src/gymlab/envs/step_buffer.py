@@ -13,9 +13,9 @@ from gymlab.core.errors import UserError
 from gymlab.core.types import Masked, Space, Spaces, Tree, VecStep
 from gymlab.envs.episode_digest import EpisodeDigest
 from gymlab.envs.gymnasium_types import EnvValue
+from gymlab.envs.observation_spaces import is_supported_leaf
 
 _ALIGN = 16
-_LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 Put = Callable[[int, EnvValue], None]
 
 
@@ -122,7 +122,7 @@ def leaves(tree: Tree) -> Iterator[np.ndarray]:
 
 def check_supported(observation: Space, action: Space) -> None:
     """UserError where a space is of a kind that policies do not support."""
-    if not isinstance(action, _LEAVES):
+    if not is_supported_leaf(action):
         raise UserError(f"action space {action} is not supported: use Discrete, MultiDiscrete, MultiBinary or Box")
     _map_space(observation, leaf_shape)
 
@@ -148,14 +148,15 @@ def action_width(space: Space) -> int:
     return int(space.n)
 
 
-def _map_space(space: Space, leaf: Callable[[Any], Any]) -> Tree:
+def _map_space(space: Space, leaf: Callable[[Any], Any], name: str = "observation") -> Tree:
     if isinstance(space, spaces.Dict):
-        return {key: _map_space(inner, leaf) for key, inner in space.spaces.items()}
+        return {key: _map_space(inner, leaf, f"{name}['{key}']") for key, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_map_space(inner, leaf) for inner in space.spaces)
-    if not isinstance(space, _LEAVES):
+        return tuple(_map_space(inner, leaf, f"{name}[{i}]") for i, inner in enumerate(space.spaces))
+    if not is_supported_leaf(space):
         raise UserError(
-            f"observation space {space} is not supported: use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"
+            f"{name}: observation space {space} is not supported: use Box, Discrete, MultiDiscrete, MultiBinary, "
+            "Dict or Tuple"
         )
     return leaf(space)
 

@@ -14,6 +14,7 @@ from gymlab.envs.make import env_stack, make_env, split_wrappers
 from gymlab.envs.settings import EnvSettings, Part
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrappers import WRAPPERS, arguments, is_transform, load_wrapper
+from gymlab.envs.wrappers.drop_keys import HideUnsupported
 
 
 class WrapperStacks(NamedTuple):
@@ -24,11 +25,13 @@ class WrapperStacks(NamedTuple):
     left_out: list[str]  # by evaluation, as declared
     observation: Space  #  the evaluation env's spaces, before any transform
     action: Space
+    hidden: str  #  a message that names what of the observation is not shown to the policy; "" where all is
 
     @property
-    def note(self) -> str:
-        """A message for the user; "" where evaluation leaves nothing out."""
-        return f"evaluation leaves out {', '.join(self.left_out)}" if self.left_out else ""
+    def notes(self) -> list[str]:
+        """Messages for the user."""
+        left_out = f"evaluation leaves out {', '.join(self.left_out)}" if self.left_out else ""
+        return [note for note in (self.hidden, left_out) if note]
 
 
 def evaluation_settings(settings: EnvSettings) -> EnvSettings:
@@ -43,6 +46,7 @@ def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
     env = make_env(evaluated)
     observation = env.observation_space
     action = env.action_space
+    hidden = env.note if isinstance(env, HideUnsupported) else ""
     layers = _layers(env)
     evaluation = layers + _transforms(evaluated)
     if split_wrappers(settings)[0] != split_wrappers(evaluated)[0]:
@@ -54,7 +58,7 @@ def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
             f"training and evaluation see different envs: {' > '.join(training)} against "
             f"{' > '.join(evaluation)}; to be left out: {', '.join(left_out) or 'nothing'}"
         )
-    return WrapperStacks(training, evaluation, left_out, observation, action)
+    return WrapperStacks(training, evaluation, left_out, observation, action, hidden)
 
 
 def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, trained: Spaces) -> None:

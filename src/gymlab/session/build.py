@@ -194,7 +194,7 @@ def build(
     stacks = wrapper_stacks(recipe.env) if factory is None else None
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
-        notes += [stacks.note] if stacks.note else []
+        notes += stacks.notes
     notes += agent.algorithm.notes()
     parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, schedule)
     schedule.rule = histogram_rule(parts, Clock())  # a session that begins later sets its own
