@@ -63,6 +63,16 @@ def test_noise_stays_where_it_is_asked_for():
     assert wrapper_stacks(asked).notes == []
 
 
+def test_a_note_says_where_wrappers_run_in_another_order_than_written():
+    [note] = wrapper_stacks(settings({"time_penalty": 1}, {"frame_skip": 4}, "time_aware", "sticky_actions")).notes
+    assert note == (
+        "env.wrappers run in another order than written, innermost first: frame_skip, sticky_actions, time_penalty, "
+        "time_aware: gymnasium wrappers (frame_skip, sticky_actions) go around each env, inside transforms "
+        "(time_penalty, time_aware), which act on the steps of all envs"
+    )
+    assert wrapper_stacks(settings({"frame_skip": 4}, "sticky_actions", {"time_penalty": 1})).notes == []
+
+
 def test_what_goes_around_an_env_may_be_for_training_only_too():
     stacks = wrapper_stacks(settings(f"{__name__}:Louder", {"frame_skip": 2}))
     assert stacks.left_out == [f"{__name__}:Louder()"]

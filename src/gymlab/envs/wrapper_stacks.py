@@ -26,12 +26,13 @@ class WrapperStacks(NamedTuple):
     observation: Space  #  the evaluation env's spaces, before any transform
     action: Space
     hidden: str  #  a message that names what of the observation is not shown to the policy; "" where all is
+    reordered: str  #  a message that names the order in which the wrappers run; "" where it is the written one
 
     @property
     def notes(self) -> list[str]:
         """Messages for the user."""
         left_out = f"evaluation leaves out {', '.join(self.left_out)}" if self.left_out else ""
-        return [note for note in (self.hidden, left_out) if note]
+        return [note for note in (self.reordered, self.hidden, left_out) if note]
 
 
 def evaluation_settings(settings: EnvSettings) -> EnvSettings:
@@ -58,7 +59,7 @@ def wrapper_stacks(settings: EnvSettings) -> WrapperStacks:
             f"training and evaluation see different envs: {' > '.join(training)} against "
             f"{' > '.join(evaluation)}; to be left out: {', '.join(left_out) or 'nothing'}"
         )
-    return WrapperStacks(training, evaluation, left_out, observation, action, hidden)
+    return WrapperStacks(training, evaluation, left_out, observation, action, hidden, _reordered(settings))
 
 
 def check_alike(stacks: WrapperStacks, settings: EnvSettings, inner: Spaces, trained: Spaces) -> None:
@@ -88,6 +89,20 @@ def keeps_returns(settings: EnvSettings) -> bool:
 def _training_only(part: Part) -> bool:
     wrapper = load_wrapper(part.name)
     return getattr(wrapper, "training_only", False) and not arguments(part, wrapper).get("in_evaluation", False)
+
+
+def _reordered(settings: EnvSettings) -> str:
+    """The note on a wrapper order that differs from the written one."""
+    around_envs = [part for part in settings.wrappers if not is_transform(load_wrapper(part.name))]
+    order = around_envs + [part for part in settings.wrappers if is_transform(load_wrapper(part.name))]
+    if order == list(settings.wrappers):
+        return ""
+    count = len(around_envs)
+    return (
+        f"env.wrappers run in another order than written, innermost first: {', '.join(part.name for part in order)}: "
+        f"gymnasium wrappers ({', '.join(part.name for part in order[:count])}) go around each env, inside transforms "
+        f"({', '.join(part.name for part in order[count:])}), which act on the steps of all envs"
+    )
 
 
 def _layers(env: Env) -> list[str]:
