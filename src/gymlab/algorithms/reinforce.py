@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from gymlab.algorithms.base import ActorCriticAlgorithm, Hyper, LearnerState, Me
 from gymlab.algorithms.opt_metrics import gradient_norms, norm_names, policy_change, scaled_losses, weighted_estimates
 from gymlab.algorithms.settings import PolicyGradientSettings, Positive
 from gymlab.core.schedules import constant
+from gymlab.core.settings import ReadWhen
 from gymlab.core.types import Array, Rollout, Tree
 from gymlab.experience.advantages import fold, monte_carlo, normalize
 from gymlab.experience.space_arrays import zero_action, zero_obs
@@ -27,6 +28,8 @@ class ReinforceSettings(PolicyGradientSettings):
     """Step size of the optimiser."""
     baseline: Literal["none", "running_mean", "value"] = "value"
     """What is subtracted from the return."""
+    value_coef: Annotated[Positive, ReadWhen("value baseline")] = constant(0.5)
+    """Weight of the value loss."""
     stale: Literal["ratio", "none"] = "ratio"
     """How transitions of older policies are weighted: by min(1, pi / pi_old), or not at all."""
     normalize_advantage: bool = True

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from gymlab.core.clock import Number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.schedules import Schedule, Scheduled, constant, within
-from gymlab.core.settings import Settings
+from gymlab.core.settings import ReadWhen, Settings
 
 Positive = Annotated[Scheduled, within(0)]
 Share = Annotated[Scheduled, within(0, 1)]
@@ -51,11 +51,11 @@ class AlgorithmSettings(Settings):
     optimizer: OptimizerName = "adam"
     """adam, adamw, radam, rmsprop or sgd; or one of your own, by reference (`optax:scale_by_lion`, `./mine.py:make`): a
     function that returns an optax.GradientTransformation without a learning rate."""
-    optimizer_eps: Annotated[Number, Field(gt=0)] = 1e-5
+    optimizer_eps: Annotated[Number, Field(gt=0), ReadWhen("named optimizer with epsilon")] = 1e-5
     """Epsilon of the named optimisers."""
     weight_decay: Annotated[Number, Field(ge=0)] | None = None
     """Decoupled weight decay, times the learning rate; default: 0.01 for adamw, none for the others."""
-    on_lr_change: Literal["keep", "reset_moments"] = "keep"
+    on_lr_change: Annotated[Literal["keep", "reset_moments"], ReadWhen("optimizer with moments")] = "keep"
     """Forget the optimiser's moments whenever the learning rate changes."""
 
     def schedules(self) -> dict[str, Schedule]:

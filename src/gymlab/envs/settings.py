@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from gymlab.core.clock import Count, Number
-from gymlab.core.settings import Settings
+from gymlab.core.settings import ReadWhen, Settings
 from gymlab.core.types import Json
 
 EnvKwargs: TypeAlias = dict[str, Any]  # arguments of an env or a wrapper, by name: a recipe's or a Python caller's
@@ -68,5 +68,5 @@ class EnvSettings(Settings):
     on_error: Literal["stop", "restart"] = "stop"
     """When an env raises, hangs, dies or returns what its space does not allow: stop the run, or make that env anew in
     its next episode. 20 restarts within 1000 env steps stop the run all the same."""
-    timeout: Annotated[Number, Field(gt=0, le=1e6)] = 60.0
+    timeout: Annotated[Number, Field(gt=0, le=1e6), ReadWhen("host engine")] = 60.0
     """Seconds a step of all envs may take before an env counts as hanging; only env processes can be watched."""

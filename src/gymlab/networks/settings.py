@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from gymlab.core.clock import Count, Number
 from gymlab.core.errors import suggestion
-from gymlab.core.settings import Settings
+from gymlab.core.settings import ReadWhen, Settings
 
 ENCODER_NAMES = ("nature_cnn", "impala_cnn", "small_cnn")
 Activation = Literal["tanh", "relu", "gelu", "silu", "elu", "leaky_relu"]
@@ -19,19 +19,19 @@ class PolicySettings(Settings):
 
     hidden: tuple[Annotated[Count, Field(ge=1)], ...] = (64, 64)
     """Units of each hidden layer of the policy (and of the value net unless `value_hidden` is set)."""
-    value_hidden: tuple[Annotated[Count, Field(ge=1)], ...] | None = None
+    value_hidden: Annotated[tuple[Annotated[Count, Field(ge=1)], ...] | None, ReadWhen("separate networks")] = None
     """Units of the value net's hidden layers; default: as `hidden`."""
-    activation: Activation = "tanh"
+    activation: Annotated[Activation, ReadWhen("hidden layers")] = "tanh"
     """Activation of the hidden layers."""
     shared: bool = False
     """One trunk for policy and value instead of two."""
     ortho_init: bool = True
     """Orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1)."""
-    log_std_init: Number = 0.0
+    log_std_init: Annotated[Number, ReadWhen("continuous actions")] = 0.0
     """Initial log standard deviation of Gaussian actions."""
-    exploration: Literal["gaussian", "gsde"] = "gaussian"
+    exploration: Annotated[Literal["gaussian", "gsde"], ReadWhen("continuous actions")] = "gaussian"
     """Noise of continuous actions: independent each step, or state dependent and held for a while (gSDE)."""
-    gsde_every: Annotated[Count, Field(ge=1)] = 64
+    gsde_every: Annotated[Count, Field(ge=1), ReadWhen("gsde")] = 64
     """Steps for which gSDE holds one noise matrix."""
     encoder: str | None = None
     """How pictures are read: nature_cnn, impala_cnn or small_cnn; or an encoder of one's own, by reference: an

@@ -25,7 +25,7 @@ from gymlab.algorithms.settings import AlgorithmSettings
 from gymlab.core.clock import Count, Number, StepClock, parse_number
 from gymlab.core.errors import UserError, suggestion
 from gymlab.core.format import format_count
-from gymlab.core.settings import Settings
+from gymlab.core.settings import ReadWhen, Settings
 from gymlab.core.types import Json
 from gymlab.envs.settings import EnvSettings, PartLike
 from gymlab.networks.settings import PolicySettings
@@ -111,11 +111,11 @@ Cadence = Annotated[Steps | Share, BeforeValidator(_parse_steps), PlainSerialize
 class NormalizeSettings(Settings):
     """Running statistics, frozen during a rollout and in evaluation."""
 
-    obs: bool = False
+    obs: Annotated[bool, ReadWhen("float observations")] = False
     """Centre and scale observations."""
     reward: bool = False
     """Scale rewards by the running std of the discounted return."""
-    clip: Annotated[Number, Field(gt=0)] = 10.0
+    clip: Annotated[Number, Field(gt=0), ReadWhen("normalization")] = 10.0
     """Bound on normalised values."""
 
 
@@ -255,7 +255,7 @@ class Recipe(Settings):
     """Where the maths runs."""
     vectorization: Literal["auto", "sync", "processes"] = "auto"
     """How host envs are stepped: in this process or in spawned ones."""
-    workers: Annotated[Count, Field(ge=1)] | None = None
+    workers: Annotated[Annotated[Count, Field(ge=1)] | None, ReadWhen("host engine")] = None
     """Env processes, or EnvPool's threads; default: one per core."""
     env: EnvSettings
     """The environment."""
