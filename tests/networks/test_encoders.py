@@ -22,6 +22,7 @@ from gymlab.networks.encoders import (
     SmallCNN,
     choose_encoder,
     default_encoder,
+    describe_pictures,
     image_shape,
 )
 from gymlab.networks.settings import PolicySettings
@@ -126,6 +127,38 @@ def test_the_shape_of_what_is_seen_picks_the_encoder() -> None:
     assert default_encoder(spaces.Discrete(3)) is None
     assert image_shape(spaces.Box(0, 255, (4, 84, 84), np.uint8)) == (84, 84, 4, True)
     assert choose_encoder(spaces.Discrete(3), None) is FlattenEncoder
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "words"),
+    [
+        ((8, 8, 12), (8, 8, 12, False), "8 x 8 with 12 channels"),  # more planes than rows
+        ((8, 8, 111), (8, 8, 111, False), "8 x 8 with 111 channels"),
+        ((7, 7, 20), (7, 7, 20, False), "7 x 7 with 20 channels"),
+        ((17, 9, 9), (9, 9, 17, True), "9 x 9 with 17 channels"),
+        ((12, 8, 8), (8, 8, 12, True), "8 x 8 with 12 channels"),
+        ((64, 64, 3), (64, 64, 3, False), "64 x 64 with 3 channels"),
+        ((3, 64, 64), (64, 64, 3, True), "64 x 64 with 3 channels"),
+        ((1, 9, 9), (9, 9, 1, True), "9 x 9 with 1 channel"),
+        ((10, 10, 10), (10, 10, 10, False), "10 x 10 with 10 channels"),
+        ((36, 40, 2), (36, 40, 2, False), "36 x 40 with 2 channels"),  # no two are equal: the smaller outer one
+        ((2, 36, 40), (36, 40, 2, True), "36 x 40 with 2 channels"),
+        ((8, 12, 8), (8, 12, 8, False), "8 x 12 with 8 channels"),  # equal, but not beside each other
+    ],
+)
+def test_two_equal_sides_are_the_picture_and_the_odd_one_the_channels(shape, expected, words) -> None:
+    board = spaces.Box(0, 1, shape, np.uint8)
+    assert image_shape(board) == expected
+    assert describe_pictures(board) == words
+    assert describe_pictures(spaces.Dict(a=board, b=spaces.Discrete(2))) == words
+
+
+def test_a_board_of_twelve_planes_gives_what_its_transposed_twin_gives() -> None:
+    last = spaces.Box(0, 1, (8, 8, 12), np.uint8)
+    first = spaces.Box(0, 1, (12, 8, 8), np.uint8)
+    x = np.random.default_rng(0).integers(0, 2, (3, 8, 8, 12), dtype=np.uint8)
+    y = choose_encoder(last, None)(KEY, last)(x)
+    assert np.array_equal(y, choose_encoder(first, None)(KEY, first)(np.moveaxis(x, -1, 1)))
 
 
 def test_pictures_inside_a_dict_get_a_network_of_their_own() -> None:

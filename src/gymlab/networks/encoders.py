@@ -113,15 +113,20 @@ class ImageShape(NamedTuple):
 
 
 def image_shape(space: Space) -> ImageShape | None:
-    """The shape of a space of pictures; None where it is something else."""
+    """The shape of a space of pictures; None where it is something else.
+
+    Of three axes, two equal ones beside each other are the picture and the odd one the channels (boards often have more
+    planes than rows); else the smaller of the outer two is the channels, the last where they are equal.
+    """
     if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
         return None
     if len(space.shape) == 2:
         # A float matrix is rather a table than a picture.
         return ImageShape(*space.shape, 1) if space.dtype == np.uint8 and min(space.shape) >= _SMALLEST else None
-    first, _, last = space.shape
-    rows, columns, channels = space.shape if last <= first else (*space.shape[1:], first)
-    return ImageShape(rows, columns, channels, last > first) if min(rows, columns) >= _SMALLEST else None
+    first, middle, last = space.shape
+    channels_first = last > first if (first == middle) == (middle == last) else middle == last
+    rows, columns, channels = (middle, last, first) if channels_first else space.shape
+    return ImageShape(rows, columns, channels, channels_first) if min(rows, columns) >= _SMALLEST else None
 
 
 class _Dense(eqx.Module):
@@ -297,6 +302,17 @@ def default_encoder(space: Space) -> str | None:
     if shape is None:
         return None
     return "nature_cnn" if min(shape.rows, shape.columns) >= _LARGE else "small_cnn"
+
+
+def describe_pictures(space: Space) -> str:
+    """How the pictures of a space are read: "8 x 8 with 12 channels"; several are separated by commas."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return ", ".join(filter(None, map(describe_pictures, inner)))
+    shape = image_shape(space)
+    if shape is None:
+        return ""
+    return f"{shape.rows} x {shape.columns} with {shape.channels} channel{'s' if shape.channels != 1 else ''}"
 
 
 def choose_encoder(space: Space, name: str | None) -> MakeEncoder:

@@ -27,7 +27,7 @@ from gymlab.envs.references import load_reference
 from gymlab.envs.transform import transformed
 from gymlab.envs.wrapper_stacks import WrapperStacks, check_alike, evaluation_settings, wrapper_stacks
 from gymlab.experience.space_arrays import zero_action, zero_obs
-from gymlab.networks.encoders import ENCODERS, MakeEncoder, choose_encoder, default_encoder
+from gymlab.networks.encoders import ENCODERS, MakeEncoder, choose_encoder, default_encoder, describe_pictures
 from gymlab.networks.normalizer import Normalizer
 from gymlab.networks.settings import PolicySettings
 from gymlab.recipes.project_settings import cache_folder
@@ -191,7 +191,8 @@ def build(
     agent, program, evaluator = compiled
     notes = [] if factory is not None else choice_notes(recipe, chosen, spaces.max_episode_steps)
     if recipe.policy.encoder is None and default_encoder(spaces.observation) is not None:
-        notes.append(f"pictures are read by policy.encoder: {default_encoder(spaces.observation)}")
+        encoder = default_encoder(spaces.observation)
+        notes.append(f"pictures are read as {describe_pictures(spaces.observation)} by policy.encoder: {encoder}")
     stacks = wrapper_stacks(recipe.env) if factory is None else None
     if stacks is not None:
         check_alike(stacks, recipe.env, engine.spaces, spaces)
