@@ -2,8 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from gymlab.networks.distributions import Bernoulli, Categorical, Gaussian, MultiCategorical
+from gymlab.networks.distributions import Bernoulli, Categorical, Gaussian, MultiCategorical, to_env_action
 
 pytestmark = pytest.mark.fast
 
@@ -70,3 +71,15 @@ def test_kl_is_zero_to_itself_and_agrees_with_sampling(old, new):
     actions = jax.vmap(old.sample)(keys)
     sampled = jax.vmap(lambda a: old.log_prob(a) - new.log_prob(a))(actions)
     np.testing.assert_allclose(old.kl(new), sampled.mean(0), rtol=0.05)
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_numbers_of_an_integer_box_are_clipped_and_rounded(xp):
+    samples = xp.array([[-7.0], [-0.4], [0.4], [1.6], [2.6], [9.0]], np.float32)
+    sent = to_env_action(spaces.Box(0, 3, (1,), np.int32), samples)
+    assert sent.dtype == np.int32
+    assert sent[:, 0].tolist() == [0, 0, 0, 2, 3, 3]
+    below = to_env_action(spaces.Box(-3, 0, (1,), np.int8), -samples)
+    assert below[:, 0].tolist() == [0, 0, 0, -2, -3, -3]
+    floats = to_env_action(spaces.Box(0, 3, (1,), np.float32), samples)
+    assert floats[:, 0].tolist() == pytest.approx([0, 0, 0.4, 1.6, 2.6, 3])

@@ -164,14 +164,17 @@ def action_distribution(space: Space, outputs: Array, log_std: Array | None, mas
 
 
 def to_env_action(space: Space, action: Array) -> Array:
-    """The policy's action as the env takes it: choices moved to the space's start, numbers clipped and shaped.
+    """The policy's action as the env takes it: choices moved to the space's start, numbers clipped, rounded
+    where the space is of whole ones, and shaped.
 
     The policy's own action is what is stored and scored; this one is only sent.
     """
     xp = namespace(action)
     if isinstance(space, spaces.Box):
         shaped = action.reshape(*action.shape[:-1], *space.shape)
-        return xp.clip(shaped, space.low, space.high).astype(space.dtype)
+        clipped = xp.clip(shaped, space.low, space.high)
+        whole = np.issubdtype(space.dtype, np.integer)
+        return (xp.round(clipped) if whole else clipped).astype(space.dtype)
     if isinstance(space, spaces.Discrete):
         return action + int(space.start) if space.start else action
     if isinstance(space, spaces.MultiDiscrete):
