@@ -43,3 +43,23 @@ def test_notes_say_what_differs_from_the_recipe(summary_of):
         "note: gymnasium engine: asked for; sync: asked for",
         "note: the budget ends at 2048 env_steps: updates are whole",
     ]
+
+
+def test_shaping_with_another_discount_is_noted(summary_of):
+    def notes(gamma):
+        overrides = [f"env.wrappers=[{{cartpole_centring: {{gamma: {gamma}}}}}]", "ppo.gamma=0.98"]
+        return [line for line in summary_of(*overrides) if "shapes rewards" in line]
+
+    (note,) = notes(0.5)
+    assert "Centring shapes rewards with gamma 0.5, ppo.gamma is 0.98" in note
+    assert notes(0.98) == []
+
+
+def test_a_normalised_advantage_is_said_to_be_a_baseline():
+    def notes(*overrides):
+        parts = build(resolve("CartPole-v1:reinforce", ["baseline=none", *overrides]).recipe, seed=0)
+        parts.program.close()
+        return [note for note in parts.notes if "is a baseline too" in note]
+
+    assert len(notes("normalize_advantage=true")) == 1
+    assert notes("normalize_advantage=false") == []

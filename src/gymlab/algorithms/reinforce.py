@@ -75,9 +75,14 @@ class ReinforceAlgorithm(ActorCriticAlgorithm):
     def notes(self) -> list[str]:
         if self.settings.baseline == "value":
             return []
-        return [
-            f"reinforce with baseline {self.settings.baseline}: returns of truncated episodes end with 0, not a value"
-        ]
+        name = self.settings.baseline
+        notes = [f"reinforce with baseline {name}: returns of truncated episodes end with 0, not a value"]
+        if name == "none" and self.settings.normalize_advantage:
+            notes.append(
+                "reinforce.normalize_advantage subtracts the mean return of each update, which is a baseline too: "
+                "false for none at all"
+            )
+        return notes
 
     def initial_buffers(self, n_envs: tuple[int, ...]) -> ReinforceBuffers:
         length = self.spaces.max_episode_steps

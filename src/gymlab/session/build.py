@@ -40,7 +40,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.session.choose_engine import evaluation_engines, make_engine
 from gymlab.session.compile_cache import CompileCache, CompiledParts
 from gymlab.session.jax_setup import choose_device, cpu_beside_gpu, set_up_jax
-from gymlab.session.run_summary import choice_notes
+from gymlab.session.run_summary import choice_notes, shaping_notes
 from gymlab.session.unread_settings import unread_settings_note
 from gymlab.training.agent import Agent
 from gymlab.training.collector_compiled import CompiledCollector
@@ -198,6 +198,7 @@ def build(
         check_alike(stacks, recipe.env, engine.spaces, spaces)
         notes += stacks.notes
     notes += agent.algorithm.notes()
+    notes += shaping_notes(recipe, transforms)
     unread = unread_settings_note(recipe, spaces, engine.name)
     notes += [unread] if unread else []
     parts = Parts(recipe, seed, chosen, spaces, agent, program, plan, evaluator, notes, stacks, schedule)

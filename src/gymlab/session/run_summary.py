@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gymlab.core.clock import Clock
 from gymlab.core.format import format_bytes
 from gymlab.envs.registry import find_spec, resolve_id
+from gymlab.envs.reward_shaping import Potential
 from gymlab.envs.settings import EnvSettings
+from gymlab.envs.transform import Transform
 from gymlab.recipes.schema import Recipe
 from gymlab.training.run_plan import RunPlan
 
@@ -59,6 +62,18 @@ def choice_notes(recipe: Recipe, chosen: EngineChoice, limit: int) -> list[str]:
     if recipe.env.max_episode_steps is None and _no_registered_limit(recipe.env):
         notes.append(f"{recipe.env.id} has no time limit: episodes are cut after {limit} steps (env.max_episode_steps)")
     return notes
+
+
+def shaping_notes(recipe: Recipe, transforms: Sequence[Transform]) -> list[str]:
+    """Potential-based shaping keeps the best policy only with the algorithm's own discount."""
+    algorithm = recipe.algorithm
+    discount = algorithm.settings.gamma
+    return [
+        f"{type(shaping).__name__} shapes rewards with gamma {shaping.gamma:g}, {algorithm.name}.gamma is "
+        f"{discount.source}: only with the same gamma does the best policy stay the best"
+        for shaping in transforms
+        if isinstance(shaping, Potential) and {float(shaping.gamma)} != set(discount.values)
+    ]
 
 
 def _budget_notes(plan: RunPlan, start: Clock) -> list[str]:
