@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -74,8 +75,9 @@ def view():
 
 
 def names_in(view, lines):
-    """Those of the metrics a table shows, in its order (one panel)."""
-    labels = {name.partition("/")[2]: name for name in view.values}
+    """Those of the metrics a table shows, in its order (one panel), whose label no other namespace has."""
+    found = Counter(name.partition("/")[2] for name in view.values)
+    labels = {name.partition("/")[2]: name for name in view.values if found[name.partition("/")[2]] == 1}
     words = [re.sub(r"^\w* +", "", plain_text(line)).split() for line in lines]
     return [labels[word[0]] for word in words if word and word[0] in labels]
 
