@@ -36,7 +36,8 @@ ARGUMENTS = {
     "time_aware": {},
     "time_penalty": {"cost": 0.5},
 }
-ELSEWHERE = {"objects", "atari", "doom", "env_parts", "grayscale", "one_hot", "resize"}  # games, pictures, choices
+# Games, pictures, choices, Dicts.
+ELSEWHERE = {"objects", "atari", "doom", "drop_keys", "env_parts", "grayscale", "keep_keys", "one_hot", "resize"}
 PARAMETERS = {
     "Acrobot-v1": {"LINK_LENGTH_1": [0.5, 2]},
     "CartPole-v1": {"gravity": [5, 15]},
