@@ -52,7 +52,7 @@ class EnvSettings(Settings):
     kwargs: EnvKwargs = Field(default_factory=dict)
     """Handed to gymnasium.make."""
     wrappers: tuple[PartLike, ...] = ()
-    """Transforms and gymnasium wrappers, innermost first."""
+    """Gymnasium wrappers, which always go around each env, and transforms outside them; both innermost first."""
     max_episode_steps: Annotated[Count, Field(ge=1)] | None = None
     """Time limit; default: the registered one, else 1000."""
     action_mask: bool = True
