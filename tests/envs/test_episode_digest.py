@@ -63,6 +63,18 @@ def test_whatever_differs_on_the_way_shows_in_the_digest_of_its_env_alone(change
     assert [a == b for a, b in zip(one, other, strict=True)] == [True, True, False, True]
 
 
+def test_an_env_that_rests_keeps_its_digest() -> None:
+    with sync("CartPole-v1", 3) as together, sync("CartPole-v1", 3) as in_turn:
+        moves = actions(together, 20)
+        for engine in (together, in_turn):
+            engine.reset()
+        for move in moves:
+            together.step(move)
+            for row in range(3):  # as after the loss of a worker, one env at a time
+                in_turn.step(move, np.arange(3) == row)
+        assert together.snapshot()["digest"].tolist() == in_turn.snapshot()["digest"].tolist()
+
+
 class Luck(gymnasium.Env):
     """Its observation is a clock; its reward is drawn from NumPy's global generator, which no seed of ours reaches."""
 

@@ -132,8 +132,7 @@ class SyncVector:
         np.logical_or(terminated, truncated, out=fresh)
         if part_over is not None:
             terminated |= part_over & ~fresh  # no bootstrapping past it (a lost life, a point), but the game continues
-        if not self._evaluates:
-            self.buffers.digest.add_all()
+        self._digest_step(active)
         for obs, successor in self._copies:
             np.copyto(obs, successor)
         for row in broken:
@@ -263,6 +262,12 @@ class SyncVector:
             return f"the replay failed: {type(error).__name__}: {error}"
         self.history.replace(row, actions)
         return ""
+
+    def _digest_step(self, active: Array | None) -> None:
+        if active is not None:
+            self.buffers.digest.add(np.flatnonzero(active))
+        elif not self._evaluates:  # whose envs are never put back
+            self.buffers.digest.add_all()
 
     def _digest_replayed(self, row: int, obs: EnvValue, reward: float, info: Info) -> None:
         """Feed a replayed step, which ended no episode, to the digest."""
