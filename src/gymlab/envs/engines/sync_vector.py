@@ -167,7 +167,7 @@ class SyncVector:
             problem = "it is excluded from replay"
             if snapshot["restorable"][row]:
                 problem = self._replay(row, snapshot["actions"][begin : ends[row]], report)
-            if not problem and self.buffers.digest.current()[row] != snapshot["digest"][row]:
+            if not problem and not self._evaluates and self.buffers.digest.current()[row] != snapshot["digest"][row]:
                 steps = self.history.elapsed[row]
                 problem = f"the replay of {steps} steps gave other observations, rewards or endings than the run had"
             if problem:
@@ -264,10 +264,12 @@ class SyncVector:
         return ""
 
     def _digest_step(self, active: Array | None) -> None:
-        if active is not None:
-            self.buffers.digest.add(np.flatnonzero(active))
-        elif not self._evaluates:  # whose envs are never put back
+        if self._evaluates:  # evaluation's envs are never put back
+            return
+        if active is None:
             self.buffers.digest.add_all()
+        else:
+            self.buffers.digest.add(np.flatnonzero(active))
 
     def _digest_replayed(self, row: int, obs: EnvValue, reward: float, info: Info) -> None:
         """Feed a replayed step, which ended no episode, to the digest."""
