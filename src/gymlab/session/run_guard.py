@@ -92,7 +92,8 @@ def _abandon(store: RunStore, reason: str) -> None:
     if store.status.get("status") == "running":
         store.end("stopped", reason)
         with suppress(OSError, ValueError):  # no terminal any more
-            print(f"{store.run_id}: {reason}; continue: gymlab resume {store.run_id}", file=sys.stderr, flush=True)
+            # Past the live console, which would draw itself again below the restored terminal's cursor.
+            print(f"{store.run_id}: {reason}; continue: gymlab resume {store.run_id}", file=sys.__stderr__, flush=True)
         return
     with suppress(RunError):  # an older run, not changed yet
         store.discard()
