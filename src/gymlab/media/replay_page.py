@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 import numpy as np
 from gymnasium import spaces as gym_spaces
@@ -45,18 +45,7 @@ Column = Literal[
     "gae",
     "probabilities",
 ]
-_COLUMNS: tuple[Column, ...] = (
-    "action",
-    "label",
-    "probability",
-    "reward",
-    "return_so_far",
-    "return_to_go",
-    "value",
-    "advantage",
-    "gae",
-    "probabilities",
-)
+_COLUMNS: tuple[Column, ...] = get_args(Column)
 _ACTIVATIONS = ("tanh", "relu", "gelu", "silu", "elu", "leaky_relu")
 _EPS = 1e-8  # as in the normaliser
 

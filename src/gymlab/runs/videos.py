@@ -24,6 +24,7 @@ from gymlab.runs.paths import RunPaths
 from gymlab.runs.records import PendingRecord, VideoRecord
 
 MOST_FORMER_BEST = 8  # videos of policies that were the best once
+KINDS = frozenset({"first", "best", "final", "evaluation"})
 _POLL_SECONDS = 0.1
 _NAME = re.compile(r"(?P<steps>0|[1-9][0-9]{0,18})-(?P<kind>[a-z]+)\.mp4")
 
@@ -128,10 +129,18 @@ def add_pending(paths: RunPaths, policy: Path | bytes, clock: Clock, kinds: tupl
 
 
 def read_pending(path: Path) -> PendingClip | None:
-    """A pending policy by the path of its file; None if its JSON file is missing or damaged."""
+    """A pending policy by the path of its file; None if its JSON file is missing or damaged.
+
+    The film's name is made of its step and its first kind, so that a stranger's run could name any file by them.
+    """
     with contextlib.suppress(OSError, RunError, KeyError, TypeError, ValueError):
         about = cast("PendingRecord", files.read_json(path.with_suffix(".json")))
-        return PendingClip(path, Clock(**about["clock"]), tuple(map(str, about["kinds"])))
+        clock = Clock(**about["clock"])
+        kinds = tuple(map(str, about["kinds"]))
+        counts = clock._replace(seconds=0)
+        whole = all(type(count) is int and count >= 0 for count in counts) and isinstance(clock.seconds, int | float)
+        if whole and path.name == f"{clock.env_steps}.safetensors" and kinds and set(kinds) <= KINDS:
+            return PendingClip(path, clock, kinds)
     return None
 
 
